@@ -1,0 +1,1 @@
+//! NCCL profiler plugin: notes what NCCL used for each collective.

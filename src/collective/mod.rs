@@ -1,0 +1,1 @@
+//! Collectives: message sizes, data types, operations, cases.

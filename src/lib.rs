@@ -1,0 +1,12 @@
+//! `ncclsweep`: how fast is all-reduce on this box, which NCCL settings make it faster, did they take effect, is the data
+//! right, and is it still so after the next driver?
+//!
+//! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
+//! flag → [`collective`] → [`plan`] → wire → worker → [`stats`] → record → report.
+
+pub mod collective;
+pub mod error;
+pub mod nccl;
+pub mod plan;
+pub mod stats;
+pub mod units;

@@ -1,0 +1,3 @@
+//! `ncclsweep`: see the library's documentation.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What NCCL reads, logs and accepts, as data and readers: variables, log lines, configuration files, versions.

@@ -1,0 +1,1 @@
+//! What is to be measured: env sets, configuration files, the schedule of visits.

@@ -1,0 +1,1 @@
+//! Statistics of samples: pure, seeded, ignorant of NCCL.
