@@ -1,1 +1,3 @@
 //! What is to be measured: env sets, configuration files, the schedule of visits.
+
+pub mod env_set;
