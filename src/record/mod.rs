@@ -1,0 +1,3 @@
+//! Results as they are kept: [`visit`] (what one worker process found).
+
+pub mod visit;
