@@ -11,6 +11,7 @@ pub mod nccl;
 pub mod plan;
 pub mod record;
 pub mod stats;
+pub mod supervisor;
 pub mod units;
 pub mod wire;
 pub mod worker;

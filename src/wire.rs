@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::collective::Case;
 use crate::gpu::GpuError;
-use crate::gpu::nvml::GpuState;
+use crate::gpu::cuda::Device;
+use crate::gpu::nvml::{GpuState, Process};
+use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::visit::{At, Replicate, WorkerFacts};
 
@@ -74,6 +76,17 @@ pub enum Event {
     },
     /// Everything asked for was measured and torn down.
     Done,
+}
+
+/// What a probe process found out, so that the supervisor never loads a GPU library itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// CUDA version of the driver, and its GPUs; or why not.
+    pub cuda: Result<(String, Vec<Device>), GpuError>,
+    /// Version of the kernel driver and other processes on the GPUs; or why not.
+    pub management: Result<(String, Vec<Process>), GpuError>,
+    /// Version and file of the NCCL library that the loader's path gives; or why not.
+    pub nccl: Result<(NcclVersion, Option<String>), GpuError>,
 }
 
 /// Writes one message as a line, in a single write.

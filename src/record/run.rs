@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::visit::Visit;
-use crate::collective::{Case, Dtype, Mode, Op};
+use crate::collective::{Dtype, Mode, Op};
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;

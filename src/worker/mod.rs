@@ -7,6 +7,7 @@
 mod barrier;
 mod check;
 mod data;
+pub mod probe;
 mod rank;
 mod team;
 mod timing;

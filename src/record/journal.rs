@@ -1,0 +1,237 @@
+//! The journal of a run: `journal.jsonl`, a header line and a line per visit with all its samples, synced as each ends.
+//!
+//! The file is the truth of a run; `run.json` can be made from it at any time. Visits stay on disk and are read back arm by
+//! arm, so a run of thousands of cells needs little memory. A writer holds a lock on the file, so that two runs never write
+//! to one folder. A last line torn by a kill or a full disk is cut off when the journal is opened again, and said.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::run::{Header, SCHEMA};
+use super::visit::Visit;
+use crate::error::{Error, Kind, Result};
+use crate::plan::schedule::Arm;
+
+/// Name of the journal in a run's folder.
+pub const FILE: &str = "journal.jsonl";
+
+/// Longest line that is read: 64 MiB, some three million samples.
+const MAX_LINE: u64 = 64 << 20;
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line<'a> {
+    Header(&'a Header),
+    Visit(&'a Visit),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OwnedLine {
+    Header(Box<Header>),
+    Visit(Box<Visit>),
+}
+
+/// What of a visit is kept in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Position in the run.
+    pub index: u32,
+    /// Round.
+    pub round: u32,
+    /// What was measured.
+    pub arm: Arm,
+    /// Whether it completed with right data.
+    pub completed: bool,
+    offset: u64,
+    length: u64,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    end: u64,
+    entries: Vec<Entry>,
+}
+
+/// A journal opened again.
+#[derive(Debug)]
+pub struct Reopened {
+    /// The journal, positioned at its end.
+    pub journal: Journal,
+    /// What was known before the first visit.
+    pub header: Header,
+    /// What was repaired, as a sentence, when something was.
+    pub repaired: Option<String>,
+}
+
+impl Journal {
+    /// Starts a journal in `folder`, which must not hold one.
+    pub fn create(folder: &Path, header: &Header) -> Result<Self> {
+        let path = folder.join(FILE);
+        let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = created.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::usage(format!("{} already holds a run", folder.display()))
+                    .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display()))
+            }
+            _ => failed("create", &path, error),
+        })?;
+        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        journal.lock()?;
+        journal.append_line(&Line::Header(header))?;
+        // The folder's own entry must reach the disk too.
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))?;
+        Ok(journal)
+    }
+
+    /// Opens the journal in `folder` to continue it, and repairs a torn last line.
+    pub fn reopen(folder: &Path) -> Result<Reopened> {
+        let path = folder.join(FILE);
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let file = opened.map_err(|error| unreadable(&path, error))?;
+        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        journal.lock()?;
+        let (header, torn) = journal.load()?;
+        let repaired = match torn {
+            0 => None,
+            torn => {
+                journal.file.set_len(journal.end).map_err(|error| failed("repair", &journal.path, error))?;
+                let visits = journal.entries.len();
+                Some(format!("the last line of {FILE} was torn: {torn} bytes cut off, {visits} visits kept"))
+            }
+        };
+        Ok(Reopened { journal, header, repaired })
+    }
+
+    /// Opens the journal in `folder` to read it; a torn last line is left out.
+    pub fn open(folder: &Path) -> Result<(Self, Header)> {
+        let path = folder.join(FILE);
+        let file = File::open(&path).map_err(|error| unreadable(&path, error))?;
+        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        let (header, _) = journal.load()?;
+        Ok((journal, header))
+    }
+
+    /// Adds a visit; when this returns, it is on the disk.
+    pub fn append(&mut self, visit: &Visit) -> Result<()> {
+        let (offset, length) = self.append_line(&Line::Visit(visit))?;
+        self.entries.push(entry(visit, offset, length));
+        Ok(())
+    }
+
+    /// All visits in order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Reads one visit back.
+    pub fn read(&self, entry: &Entry) -> Result<Visit> {
+        let mut file = &self.file;
+        let mut line = vec![0; entry.length as usize];
+        file.seek(SeekFrom::Start(entry.offset))
+            .and_then(|_| file.read_exact(&mut line))
+            .map_err(|error| failed("read", &self.path, error))?;
+        match serde_json::from_slice(&line) {
+            Ok(OwnedLine::Visit(visit)) => Ok(*visit),
+            Ok(OwnedLine::Header(_)) => Err(self.damaged(entry.offset, "a second header")),
+            Err(error) => Err(self.damaged(entry.offset, &error.to_string())),
+        }
+    }
+
+    fn lock(&self) -> Result<()> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::usage(format!("another ncclsweep is writing to {}", self.path.display()))
+                    .help("wait for it to end, or name another folder with --out"))
+            }
+            Err(TryLockError::Error(error)) => Err(failed("lock", &self.path, error)),
+        }
+    }
+
+    fn append_line(&mut self, line: &Line) -> Result<(u64, u64)> {
+        let mut bytes = serde_json::to_vec(line).map_err(|error| failed("write to", &self.path, error.into()))?;
+        bytes.push(b'\n');
+        let offset = self.end;
+        let written = (&self.file)
+            .seek(SeekFrom::Start(offset))
+            .and_then(|_| (&self.file).write_all(&bytes))
+            .and_then(|()| self.file.sync_data());
+        written.map_err(|error| {
+            // What reached the disk of this line is cut off when the journal is opened again.
+            failed("write to", &self.path, error).help("everything before it is kept; free space, then continue with --resume")
+        })?;
+        self.end += bytes.len() as u64;
+        Ok((offset, bytes.len() as u64))
+    }
+
+    /// Reads the header and indexes the visits. Gives the number of bytes of a torn last line.
+    fn load(&mut self) -> Result<(Header, u64)> {
+        let mut reader = BufReader::new(&self.file);
+        let mut header = None;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let limited = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+            let length = limited.map_err(|error| failed("read", &self.path, error))? as u64;
+            if length == MAX_LINE {
+                return Err(self.damaged(self.end, &format!("a line longer than {MAX_LINE} bytes")));
+            }
+            if line.last() != Some(&b'\n') {
+                let header = header.ok_or_else(|| self.damaged(0, "no header"))?;
+                return Ok((header, length));
+            }
+            match serde_json::from_slice(&line) {
+                Ok(OwnedLine::Header(found)) if header.is_none() => header = Some(self.supported(*found)?),
+                Ok(OwnedLine::Visit(visit)) if header.is_some() => self.entries.push(entry(&visit, self.end, length)),
+                Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),
+                Err(error) => {
+                    let newer = header.is_none().then(|| schema_of(&line)).flatten().filter(|schema| *schema != SCHEMA);
+                    return Err(newer.map_or_else(|| self.damaged(self.end, &error.to_string()), |s| self.newer(s)));
+                }
+            }
+            self.end += length;
+        }
+    }
+
+    fn supported(&self, header: Header) -> Result<Header> {
+        if header.schema == SCHEMA { Ok(header) } else { Err(self.newer(header.schema)) }
+    }
+
+    fn newer(&self, schema: u32) -> Error {
+        Error::usage(format!("{} has schema {schema}; this ncclsweep reads {SCHEMA}", self.path.display()))
+            .help("read it with the ncclsweep that wrote it")
+    }
+
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        Error::usage(format!("{} is damaged at byte {offset}: {what}", self.path.display()))
+    }
+}
+
+/// The schema a header line claims, also when the rest of it cannot be read.
+fn schema_of(line: &[u8]) -> Option<u32> {
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    line.get("header")?.get("schema")?.as_u64()?.try_into().ok()
+}
+
+fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
+    let completed = visit.outcome.is_completed();
+    Entry { index: visit.index, round: visit.round, arm: visit.arm, completed, offset, length }
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    Error::usage(format!("cannot open the journal {}", path.display()))
+        .because(error)
+        .help("a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/")
+}
+
+fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
+    Error::new(Kind::Incomplete, format!("cannot {what} {}", path.display())).because(error)
+}

@@ -1,0 +1,184 @@
+//! One child process: started with an explicit environment in a group of its own, listened to, ended.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use command_fds::{CommandFdExt, FdMapping};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::plan::environment::Environment;
+use crate::wire::{self, Received};
+
+/// Descriptor of the wire in the child.
+pub const WIRE_FD: i32 = 3;
+
+/// How long a child that was asked to end may take before it is killed.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long the wire may stay open after the child is gone: a descendant may hold it.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How often a wait looks whether the user has interrupted.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What to start.
+#[derive(Debug)]
+pub struct Spec<'a> {
+    /// Command before the executable (`--wrap`), with its arguments.
+    pub wrap: &'a [String],
+    /// Arguments of the executable.
+    pub arguments: &'a [String],
+    /// The whole environment.
+    pub environment: &'a Environment,
+    /// File for its standard output and error.
+    pub output: &'a Path,
+}
+
+/// What was heard while waiting.
+#[derive(Debug)]
+pub enum Heard<T> {
+    /// A message or the end of the wire.
+    Received(Received<T>),
+    /// Nothing until the deadline.
+    Silence,
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// A running child.
+pub struct Child<T> {
+    process: Process,
+    events: Receiver<Received<T>>,
+}
+
+impl<T: DeserializeOwned + Send + 'static> Child<T> {
+    /// Starts the running executable again as `spec` says, and hands it `job` on stdin.
+    pub fn spawn(spec: &Spec, job: Option<&impl Serialize>) -> std::io::Result<Self> {
+        let executable = std::env::current_exe()?;
+        let (reader, writer) = std::io::pipe()?;
+        let mut words = spec.wrap.iter().map(std::ffi::OsString::from).chain([executable.into_os_string()]);
+        let mut command = Command::new(words.next().expect("there is at least the executable"));
+        let output = File::create(spec.output)?;
+        command
+            .args(words)
+            .args(spec.arguments)
+            .env_clear()
+            .envs(spec.environment.iter().map(|(name, value, _)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .fd_mappings(vec![FdMapping { parent_fd: OwnedFd::from(writer), child_fd: WIRE_FD }])
+            .map_err(std::io::Error::other)?;
+        // SAFETY: prctl is async-signal-safe, and nothing else runs between fork and exec.
+        unsafe {
+            // A supervisor that is killed takes its workers along.
+            command.pre_exec(|| nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from));
+        }
+        let mut process = command.spawn()?;
+        // The command holds the wire's write end open; without it the wire ends when the child does.
+        drop(command);
+        let mut stdin = process.stdin.take().expect("stdin is piped");
+        if let Some(job) = job {
+            // A child that is gone already, or never reads, is found out by what it does or does not say.
+            let _ = wire::send(&mut stdin, job);
+        }
+        Ok(Self { process, events: listen(reader) })
+    }
+
+    /// Waits for the next message until `deadline`.
+    pub fn hear(&self, deadline: Instant, interrupted: impl Fn() -> bool) -> Heard<T> {
+        loop {
+            if interrupted() {
+                return Heard::Interrupted;
+            }
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                return Heard::Silence;
+            };
+            match self.events.recv_timeout(left.min(GLANCE)) {
+                Ok(received) => return Heard::Received(received),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Heard::Received(Received::End),
+            }
+        }
+    }
+
+    /// What is still on the wire once the child is gone.
+    pub fn drain(&self) -> impl Iterator<Item = Received<T>> + '_ {
+        let deadline = Instant::now() + DRAIN;
+        std::iter::from_fn(move || {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.events.recv_timeout(left).ok().filter(|received| !matches!(received, Received::End))
+        })
+    }
+
+    /// Waits for the child to exit by itself; `None` when it does not within `limit`.
+    pub fn wait(&mut self, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the child and all of its group: asks, waits a moment, kills.
+    pub fn end(&mut self) -> std::io::Result<ExitStatus> {
+        self.signal(Signal::SIGTERM);
+        if let Some(status) = self.wait(GRACE)? {
+            // Descendants that ignored the question get no second one.
+            self.signal(Signal::SIGKILL);
+            return Ok(status);
+        }
+        self.signal(Signal::SIGKILL);
+        self.process.wait()
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The group may be gone already, which is what is wanted.
+        let _ = killpg(Pid::from_raw(self.process.id().cast_signed()), signal);
+    }
+}
+
+impl<T> Drop for Child<T> {
+    fn drop(&mut self) {
+        // Whatever way the supervisor leaves a visit, nothing of it keeps running.
+        let _ = killpg(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGKILL);
+        let _ = self.process.wait();
+    }
+}
+
+fn listen<T: DeserializeOwned + Send + 'static>(pipe: std::io::PipeReader) -> Receiver<Received<T>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        loop {
+            let received = wire::receive(&mut pipe).unwrap_or_else(|error| Received::Garbage(error.to_string()));
+            let last = !matches!(received, Received::Message(_));
+            if sender.send(received).is_err() || last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The name of the signal that ended a process, when one did.
+#[must_use]
+pub fn signal_of(status: ExitStatus) -> Option<String> {
+    let number = status.signal()?;
+    Some(Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()))
+}

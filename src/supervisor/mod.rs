@@ -1,0 +1,12 @@
+//! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit
+//! ([`child`]), watches it, records what it found ([`sweep`]).
+//!
+//! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
+
+pub mod child;
+pub mod library;
+pub mod prepare;
+pub mod private;
+pub mod provenance;
+pub mod sweep;
+pub mod visit;

@@ -1,0 +1,55 @@
+//! What must be known before the first visit: the box as a probe process sees it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::child::{Child, Heard, Spec, WIRE_FD};
+use super::private::Private;
+use super::visit::Emulation;
+use crate::error::{Error, Kind, Result};
+use crate::plan::environment::{Environment, Origin};
+use crate::wire::{Probe, Received};
+
+/// The hidden command that makes the executable a probe.
+pub const PROBE: &str = "__probe";
+
+/// How long a probe may take: a driver that has not been used since boot initialises every GPU first.
+const PROBE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Looks at the box through the library links in `folder`.
+pub fn probe(
+    inherited: &[(String, String)],
+    folder: Option<&Path>,
+    emulation: Option<&Emulation>,
+    private: &Private,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Probe> {
+    // The probe is no measurement: variables that could make NCCL talk or fail stay out of it.
+    let mut environment = Environment::inherit(inherited.iter().cloned(), true);
+    if let Some(folder) = folder {
+        let path = environment.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+        let path = path.map_or_else(|| folder.display().to_string(), |path| format!("{}:{path}", folder.display()));
+        environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
+    }
+    if let Some(emulation) = emulation {
+        environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
+        environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
+    }
+    let arguments = [PROBE.to_owned(), WIRE_FD.to_string()];
+    let output = private.file("probe.out");
+    let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
+    let failed = |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
+    let child: Child<Probe> = Child::spawn(&spec, None::<&()>).map_err(|error| failed("did not start").because(error))?;
+    match child.hear(Instant::now() + PROBE_LIMIT, interrupted) {
+        Heard::Received(Received::Message(probe)) => Ok(probe),
+        Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),
+        Heard::Received(Received::End) => {
+            let said = std::fs::read_to_string(&output).unwrap_or_default();
+            let said = said.lines().last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
+            Err(failed(&format!("died{said}")).help("a driver or library that cannot even be loaded; try `nvidia-smi`"))
+        }
+        Heard::Silence => Err(failed(&format!("hangs for {} s", PROBE_LIMIT.as_secs()))
+            .help("the driver does not answer; try `nvidia-smi`; a wedged GPU needs a reset or a reboot")),
+        Heard::Interrupted => Err(Error::new(Kind::Interrupted, "interrupted while looking at the GPUs")),
+    }
+}

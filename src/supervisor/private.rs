@@ -1,0 +1,49 @@
+//! The private folder of a run: library links for the workers and their logs while they run. Mode 0700, gone afterwards.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::error::{Error, Kind, Result};
+
+/// Names by which programs ask for NCCL. cudarc asks for the first only, and takes no path.
+const NCCL_NAMES: [&str; 2] = ["libnccl.so", "libnccl.so.2"];
+/// Names by which programs ask for the driver and its management library.
+const DRIVER_NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1"];
+
+/// The folder.
+#[derive(Debug)]
+pub struct Private(TempDir);
+
+impl Private {
+    /// Makes it in the system's folder for temporary files.
+    pub fn create() -> Result<Self> {
+        let made = tempfile::Builder::new().prefix("ncclsweep-").tempdir();
+        made.map(Self).map_err(|error| {
+            let place = std::env::temp_dir();
+            Error::new(Kind::Environment, format!("cannot make a private folder in {}", place.display()))
+                .because(error)
+                .help("set TMPDIR to a folder that can be written to")
+        })
+    }
+
+    /// A folder in which the names of NCCL lead to `library`; of the driver too when it is the emulator.
+    pub fn library_folder(&self, index: usize, library: &Path, emulator: bool) -> Result<PathBuf> {
+        let folder = self.0.path().join(format!("library-{index}"));
+        let names = NCCL_NAMES.iter().chain(if emulator { DRIVER_NAMES.as_slice() } else { &[] });
+        let linked = std::fs::create_dir(&folder)
+            .and_then(|()| names.into_iter().try_for_each(|name| symlink(library, folder.join(name))));
+        linked.map_err(|error| {
+            Error::new(Kind::Environment, format!("cannot link {} in {}", library.display(), folder.display()))
+                .because(error)
+        })?;
+        Ok(folder)
+    }
+
+    /// A file in it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}

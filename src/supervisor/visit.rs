@@ -1,0 +1,314 @@
+//! One visit: a worker with its environment, listened to from its first word to its end.
+
+use std::time::{Duration, Instant};
+
+use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
+use super::private::Private;
+use crate::plan::environment::{Environment, Origin};
+use crate::plan::schedule::{Arm, Plan};
+use crate::record::visit::{At, Outcome, Phase, Timings, Visit};
+use crate::wire::{self, Event, Job, Received};
+
+/// The hidden command that makes the executable a worker.
+pub const WORKER: &str = "__worker";
+
+/// What a worker's environment needs beside the plan.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Environment that `ncclsweep` was started in.
+    pub inherited: Vec<(String, String)>,
+    /// Folder of links for each library of the plan, first on the loader's path.
+    pub library_folders: Vec<std::path::PathBuf>,
+    /// Set when the libraries are the emulator.
+    pub emulation: Option<Emulation>,
+    /// How long each phase may take.
+    pub deadlines: Deadlines,
+}
+
+/// Settings of the emulator.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// Its shared object, which stands in for the host's raw clock too.
+    pub library: std::path::PathBuf,
+    /// Name of the emulated box.
+    pub topology: String,
+}
+
+/// How long a worker may stay silent.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Until it has started, and for each communicator's init: driver and NCCL set up every GPU.
+    pub setup: Duration,
+    /// In every other phase.
+    pub phase: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { setup: Duration::from_secs(180), phase: Duration::from_secs(60) }
+    }
+}
+
+impl Deadlines {
+    fn of(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::Start | Phase::Init | Phase::First => self.setup,
+            Phase::WarmUp | Phase::Capture | Phase::Timing | Phase::Check | Phase::Teardown => self.phase,
+        }
+    }
+}
+
+impl Setup {
+    /// The whole environment of the workers of an arm: inherited, base, the set, and what must be set for them to run.
+    #[must_use]
+    pub fn environment(&self, plan: &Plan, arm: Arm) -> Environment {
+        let mut environment = Environment::inherit(self.inherited.iter().cloned(), plan.clean_env)
+            .layer(&plan.base, Origin::Base)
+            .layer(&plan.sets[arm.set].vars, Origin::Set);
+        let folder = self.library_folders[arm.library].display();
+        let path = match environment.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty()) {
+            Some(path) => format!("{folder}:{path}"),
+            None => folder.to_string(),
+        };
+        environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
+        if plan.oversubscribed() {
+            environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
+        }
+        if let Some(emulation) = &self.emulation {
+            environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
+            environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
+        }
+        environment
+    }
+}
+
+/// One visit to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// Position in the run.
+    pub index: u32,
+    /// Round.
+    pub round: u32,
+    /// What to measure.
+    pub arm: Arm,
+}
+
+/// What happens while a visit is under way.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The worker entered a phase.
+    Phase(At),
+    /// A replicate was measured.
+    Replicate(&'a crate::record::visit::Replicate),
+}
+
+/// Makes one visit: starts a worker, listens until it is done or its deadline passes, and says how it ended.
+pub fn visit(
+    plan: &Plan,
+    setup: &Setup,
+    private: &Private,
+    planned: Planned,
+    interrupted: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Visit {
+    let mut watch = Watch::new(planned);
+    let mut environment = setup.environment(plan, planned.arm);
+    let seed = visit_seed(plan.seed, planned.index);
+    if setup.emulation.is_some() {
+        environment.set("NCCLSWEEP_EMULATE_SEED", &seed.to_string(), Origin::Tool);
+    }
+    let output = private.file(&format!("visit-{}.out", planned.index));
+    let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
+    let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
+    let outcome = match Child::spawn(&spec, Some(&job(plan, seed))) {
+        Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
+        Ok(mut child) => watch.follow(&mut child, setup.deadlines, interrupted, progress),
+    };
+    let visit = watch.finish(outcome, &output);
+    // Only a worker that did not complete has something to say that the visit does not hold already.
+    let _ = std::fs::remove_file(&output);
+    visit
+}
+
+fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
+    match plan.wrap.first() {
+        Some(wrap) => format!("`{wrap}` of --wrap: {error}"),
+        None => error.to_string(),
+    }
+}
+
+fn job(plan: &Plan, salt: u64) -> Job {
+    let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
+    Job {
+        version: wire::VERSION,
+        cases: plan.cases.clone(),
+        devices,
+        communicators: plan.communicators,
+        measure: plan.measure.clone(),
+        salt,
+    }
+}
+
+/// A seed for one visit, so that visits differ and a run repeats.
+fn visit_seed(seed: u64, index: u32) -> u64 {
+    use rand::{RngExt, SeedableRng};
+    let mut generator = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    generator.set_stream(u64::MAX - u64::from(index));
+    generator.random()
+}
+
+/// What is learnt of a visit while it runs.
+struct Watch {
+    visit: Visit,
+    spawned: Instant,
+    /// When the current phase began.
+    since: Instant,
+    at: Option<At>,
+    first_states: Option<Vec<crate::gpu::nvml::GpuState>>,
+    /// The worker's own last word on how it ended.
+    verdict: Option<Outcome>,
+}
+
+impl Watch {
+    fn new(planned: Planned) -> Self {
+        let Planned { index, round, arm } = planned;
+        let visit = Visit {
+            index,
+            round,
+            arm,
+            started: jiff::Timestamp::now(),
+            seconds: 0.0,
+            outcome: Outcome::Interrupted,
+            worker: None,
+            gpus: Vec::new(),
+            timings: Timings::default(),
+            evidence: Vec::new(),
+            replicates: Vec::new(),
+        };
+        let now = Instant::now();
+        Self { visit, spawned: now, since: now, at: None, first_states: None, verdict: None }
+    }
+
+    fn follow(
+        &mut self,
+        child: &mut Child<Event>,
+        deadlines: Deadlines,
+        interrupted: &dyn Fn() -> bool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Outcome {
+        while self.verdict.is_none() {
+            let limit = deadlines.of(self.at.map_or(Phase::Start, |at| at.phase));
+            match child.hear(self.since + limit, interrupted) {
+                Heard::Received(Received::Message(event)) => self.note(event, progress),
+                Heard::Received(Received::Garbage(message)) => self.verdict = Some(Outcome::BrokenWire { message }),
+                Heard::Received(Received::End) => break,
+                Heard::Silence => {
+                    self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs() });
+                }
+                Heard::Interrupted => self.verdict = Some(Outcome::Interrupted),
+            }
+        }
+        self.ended(child, deadlines)
+    }
+
+    fn note(&mut self, event: Event, progress: &mut dyn FnMut(Progress)) {
+        match event {
+            Event::Hello { facts, .. } => {
+                self.clock(|timings| &mut timings.exec);
+                self.visit.worker = Some(facts);
+            }
+            Event::Phase { at } => {
+                self.account();
+                self.at = Some(at);
+                progress(Progress::Phase(at));
+            }
+            Event::Replicate { replicate } => {
+                progress(Progress::Replicate(&replicate));
+                self.visit.replicates.push(replicate);
+            }
+            Event::Gpus { states } => match self.first_states.take() {
+                None => self.first_states = Some(states),
+                Some(before) => self.visit.gpus = before.into_iter().zip(states).collect(),
+            },
+            Event::Failed { at, error } => self.verdict = Some(Outcome::Failed { at, error }),
+            Event::WorkerError { message } => self.verdict = Some(Outcome::WorkerError { message }),
+            Event::Done => {
+                self.account();
+                let wrong = self.visit.replicates.iter().any(|replicate| replicate.checks.wrong > 0);
+                self.verdict = Some(if wrong { Outcome::WrongData } else { Outcome::Completed });
+            }
+        }
+    }
+
+    /// The child's end decides where it left no word of its own.
+    fn ended(&mut self, child: &mut Child<Event>, deadlines: Deadlines) -> Outcome {
+        let last_word = self.verdict.take();
+        let goes_by_itself = matches!(
+            last_word,
+            None | Some(Outcome::Completed | Outcome::WrongData | Outcome::Failed { .. } | Outcome::WorkerError { .. })
+        );
+        let limit = if goes_by_itself { deadlines.phase } else { Duration::ZERO };
+        let status = match child.wait(limit) {
+            Ok(Some(status)) => Ok(status),
+            Ok(None) | Err(_) => child.end(),
+        };
+        self.clock(|timings| &mut timings.exit);
+        match (last_word, status) {
+            (Some(word), _) => word,
+            (None, Err(error)) => Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") },
+            (None, Ok(status)) => match signal_of(status) {
+                Some(signal) => Outcome::Crashed { signal, at: self.at },
+                None => Outcome::Exited { code: status.code().unwrap_or(-1), at: self.at },
+            },
+        }
+    }
+
+    /// Adds the time since the last event to the phase that ended.
+    fn account(&mut self) {
+        match self.at.map(|at| at.phase) {
+            None | Some(Phase::Start) => self.clock(|timings| &mut timings.start),
+            Some(Phase::Init | Phase::First) => self.clock(|timings| &mut timings.communicators),
+            Some(Phase::WarmUp) => self.clock(|timings| &mut timings.warm_up),
+            Some(Phase::Capture | Phase::Timing) => self.clock(|timings| &mut timings.measuring),
+            Some(Phase::Check) => self.clock(|timings| &mut timings.checking),
+            Some(Phase::Teardown) => self.clock(|timings| &mut timings.teardown),
+        }
+    }
+
+    fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
+        let now = Instant::now();
+        *field(&mut self.visit.timings) += (now - self.since).as_secs_f64();
+        self.since = now;
+    }
+
+    fn finish(mut self, outcome: Outcome, output: &std::path::Path) -> Visit {
+        self.visit.seconds = self.spawned.elapsed().as_secs_f64();
+        if !outcome.is_completed() {
+            self.visit.evidence = last_lines(output);
+        }
+        self.visit.outcome = outcome;
+        self.visit
+    }
+}
+
+/// How many lines of a failed worker's output are kept, and how long each.
+const EVIDENCE_LINES: usize = 12;
+const EVIDENCE_WIDTH: usize = 400;
+
+/// The last lines of a file; reads its end only.
+fn last_lines(file: &std::path::Path) -> Vec<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(file)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(64 << 10)))?;
+        let mut bytes = Vec::new();
+        file.take(64 << 10).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(EVIDENCE_LINES)..];
+    last.iter().map(|line| line.chars().take(EVIDENCE_WIDTH).collect()).collect()
+}
