@@ -1,0 +1,135 @@
+//! [`Cell`]: the visits of one env set × case, and what one visit says of it.
+
+use crate::error::{Error, Kind, Result};
+
+use super::special::t_quantile;
+use super::spread::{Pool, Spread};
+
+/// One process: the value of each of its communicators, on the log scale, in the order they were made.
+///
+/// The order matters: the first communicator of a process is up to 9% slower than the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Visit {
+    round: u32,
+    logs: Vec<f64>,
+}
+
+/// The visits of one env set × case, at most one in a round, by round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell(Vec<Visit>);
+
+/// The typical time of a cell: the geometric mean of its visits, in µs, with its 95% interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Typical {
+    /// The geometric mean over visits; within a visit over its communicators.
+    pub point: f64,
+    /// Where the typical time of all visits lies with 95% confidence.
+    pub interval: (f64, f64),
+    /// How many visits it rests on.
+    pub visits: usize,
+}
+
+/// What each visit says, all read at the same positions.
+pub(super) struct Levels {
+    /// Round and log level of each visit.
+    pub by_round: Vec<(u32, f64)>,
+    /// What the spread of communicators within a visit adds to the variance of one level; `None` with one position or
+    /// fewer than two visits.
+    pub within: Option<f64>,
+}
+
+impl Visit {
+    /// The values (µs) of a process's communicators in the order they were made, measured in `round` (counted from 0).
+    pub fn new(round: u32, values: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let logs: Vec<f64> = values.into_iter().map(f64::ln).collect();
+        if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
+            let what = if logs.is_empty() { "no communicator's time" } else { "a time that is no positive number" };
+            return Err(Error::new(Kind::Incomplete, format!("a visit of round {round} has {what}")));
+        }
+        Ok(Self { round, logs })
+    }
+}
+
+impl Cell {
+    /// A cell of these visits, in any order; it may have none. An error when two are of one round.
+    pub fn new(mut visits: Vec<Visit>) -> Result<Self> {
+        visits.sort_by_key(|visit| visit.round);
+        match visits.windows(2).find(|pair| pair[0].round == pair[1].round) {
+            Some(pair) => Err(Error::new(Kind::Incomplete, format!("round {} visits one cell twice", pair[0].round))),
+            None => Ok(Self(visits)),
+        }
+    }
+
+    /// What several cells of one env set say together: per communicator the geometric mean over the cells, for the
+    /// rounds and positions that all of them have.
+    #[must_use]
+    pub fn joint(cells: &[&Self]) -> Self {
+        let Some((first, others)) = cells.split_first() else { return Self(Vec::new()) };
+        let of_round = |visit: &Visit| {
+            let mut all = vec![visit];
+            for cell in others {
+                all.push(&cell.0[cell.0.binary_search_by_key(&visit.round, |v| v.round).ok()?]);
+            }
+            let positions = all.iter().map(|v| v.logs.len()).min()?;
+            let mean = |k: usize| all.iter().map(|v| v.logs[k]).sum::<f64>() / all.len() as f64;
+            Some(Visit { round: visit.round, logs: (0..positions).map(mean).collect() })
+        };
+        Self(first.0.iter().filter_map(of_round).collect())
+    }
+
+    /// How many visits it has.
+    #[must_use]
+    pub fn visits(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The typical time with its interval, whose variance is moderated by this cell's own communicators only.
+    #[must_use]
+    pub fn typical(&self) -> Option<Typical> {
+        let levels = self.levels(self.positions(u32::MAX), u32::MAX);
+        let values: Vec<f64> = levels.by_round.iter().map(|(_, level)| *level).collect();
+        let (mean, spread) = Spread::of(&values, levels.within)?;
+        let (variance, df) = Pool::of([&spread]).moderate(&spread);
+        let half = t_quantile(0.025, df) * (variance / values.len() as f64).sqrt();
+        Some(Typical { point: mean.exp(), interval: ((mean - half).exp(), (mean + half).exp()), visits: values.len() })
+    }
+
+    /// The most communicators a visit of the first `rounds` rounds has.
+    pub(super) fn positions(&self, rounds: u32) -> usize {
+        self.until(rounds).iter().map(|visit| visit.logs.len()).max().unwrap_or(0)
+    }
+
+    fn until(&self, rounds: u32) -> &[Visit] {
+        &self.0[..self.0.partition_point(|visit| visit.round < rounds)]
+    }
+
+    /// The level of each visit of the first `rounds` rounds over the first `positions` communicators.
+    ///
+    /// A visit that ended early is read as if it had gone on: its communicators' values are taken relative to what the
+    /// complete visits have at the same positions.
+    pub(super) fn levels(&self, positions: usize, rounds: u32) -> Levels {
+        let visits = self.until(rounds);
+        let complete: Vec<&[f64]> = visits.iter().filter_map(|v| v.logs.get(..positions)).collect();
+        let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
+        let mut effects = vec![0.0; positions];
+        for logs in &complete {
+            let level = mean(logs);
+            for (effect, log) in effects.iter_mut().zip(*logs) {
+                *effect += (log - level) / complete.len() as f64;
+            }
+        }
+        let level = |logs: &[f64]| {
+            let seen = logs.len().min(positions);
+            mean(&logs[..seen]) - mean(&effects[..seen])
+        };
+        let freedom = complete.len().saturating_sub(1) * positions.saturating_sub(1);
+        let within = (freedom > 0).then(|| {
+            let residual = |logs: &&[f64]| {
+                let level = level(logs);
+                logs.iter().zip(&effects).map(|(log, effect)| (log - level - effect).powi(2)).sum::<f64>()
+            };
+            complete.iter().map(residual).sum::<f64>() / freedom as f64 / positions as f64
+        });
+        Levels { by_round: visits.iter().map(|visit| (visit.round, level(&visit.logs))).collect(), within }
+    }
+}

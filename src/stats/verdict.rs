@@ -1,0 +1,115 @@
+//! [`Verdict`]: what may be said of a cell, by its interval against the tolerance.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+use super::comparison::Comparison;
+use super::special::t_quantile;
+
+/// Ratios from 1 / (1 + t) to 1 + t count as the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance(f64);
+
+/// What may be said of a candidate against the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Faster by more than the tolerance.
+    Faster,
+    /// Slower by more than the tolerance.
+    Slower,
+    /// Within the tolerance: shown to be, not merely not shown to differ.
+    Same,
+    /// Nothing may be said yet, and why.
+    Undecided(Undecided),
+}
+
+/// Why a cell is undecided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// Fewer rounds than any interval needs have both cells.
+    TooFewRounds {
+        /// How many there are.
+        have: usize,
+    },
+    /// Were estimate and spread to stay as they are, this many more rounds would decide.
+    More(u32),
+    /// The estimate is so near the tolerance that no number of rounds in reach would decide.
+    TooClose,
+}
+
+impl Tolerance {
+    /// A tolerance as a fraction: 0.05 is 5%. An error unless between 0 and 1.
+    pub fn new(fraction: f64) -> Result<Self> {
+        if fraction > 0.0 && fraction < 1.0 {
+            return Ok(Self(fraction));
+        }
+        Err(Error::usage(format!("a tolerance of {fraction} is not between 0 and 1")).help("5% is 0.05"))
+    }
+
+    /// The fraction.
+    #[must_use]
+    pub fn fraction(self) -> f64 {
+        self.0
+    }
+
+    /// Half the width of "the same" on the log scale.
+    pub(super) fn log(self) -> f64 {
+        self.0.ln_1p()
+    }
+}
+
+impl Verdict {
+    /// Whether something may be said.
+    #[must_use]
+    pub fn is_decided(self) -> bool {
+        !matches!(self, Self::Undecided(_))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Undecided(_) => "undecided",
+        })
+    }
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewRounds { have } => write!(f, "{have} of at least {} rounds measured", super::MIN_ROUNDS),
+            Self::More(1) => f.write_str("about 1 more round would decide"),
+            Self::More(rounds) => write!(f, "about {rounds} more rounds would decide"),
+            Self::TooClose => f.write_str("too close to the tolerance to decide"),
+        }
+    }
+}
+
+/// The verdict when the interval that leaves `tail` on each side lies wholly within, below or above the tolerance.
+pub(super) fn decide(comparison: &Comparison, tolerance: Tolerance, tail: f64) -> Option<Verdict> {
+    let (low, high) = comparison.reach(tail);
+    let limit = tolerance.log();
+    match () {
+        () if high < -limit => Some(Verdict::Faster),
+        () if low > limit => Some(Verdict::Slower),
+        () if low > -limit && high < limit => Some(Verdict::Same),
+        () => None,
+    }
+}
+
+/// Whether `more` rounds would decide, were estimate and spread of a single round to stay as they are.
+pub(super) fn would_decide(comparison: &Comparison, tolerance: Tolerance, tail: f64, more: u32) -> bool {
+    let rounds = comparison.rounds as f64;
+    let then = rounds + f64::from(more);
+    let future = Comparison {
+        error: comparison.error * (rounds / then).sqrt(),
+        freedom: comparison.freedom + f64::from(more),
+        ..*comparison
+    };
+    debug_assert!(t_quantile(tail, future.freedom) <= t_quantile(tail, comparison.freedom));
+    decide(&future, tolerance, tail).is_some()
+}
