@@ -3,4 +3,5 @@
 
 pub mod journal;
 pub mod run;
+pub mod summary;
 pub mod visit;
