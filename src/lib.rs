@@ -7,6 +7,7 @@
 pub mod collective;
 pub mod error;
 pub mod nccl;
+pub mod nearest;
 pub mod plan;
 pub mod stats;
 pub mod units;

@@ -1,3 +1,4 @@
 //! What is to be measured: env sets, configuration files, the schedule of visits.
 
 pub mod env_set;
+pub mod settings;
