@@ -7,6 +7,6 @@ mod dtype;
 pub mod presets;
 pub mod sizes;
 
-pub use case::{Case, Cases, Size};
+pub use case::{Case, Cases, MAX_CASES, Size};
 pub use dtype::{Dtype, Mode, Op, Placement};
 pub use sizes::SizeList;

@@ -196,8 +196,7 @@ fn too_large(fault: impl Fn(String, String) -> Error, dtype: Dtype) -> Error {
 fn no_multiple(fault: impl Fn(String, String) -> Error, n: u64, dtype: Dtype) -> Error {
     let each = dtype.bytes();
     let below = n - n % each;
-    let near =
-        if below == 0 { format!("{}", bytes(each)) } else { format!("{} or {}", bytes(below), bytes(below + each)) };
+    let near = if below == 0 { bytes(each) } else { format!("{} or {}", bytes(below), bytes(below + each)) };
     fault(format!("{n} bytes are not a whole number of {dtype} elements"), format!("{each} bytes an element"))
         .help(format!("near it: {near}; or another --dtype"))
 }

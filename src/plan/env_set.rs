@@ -1,7 +1,7 @@
 //! Env sets: named groups of environment variables, each measured against the baseline.
 //!
 //! The first set is always [`DEFAULT`], which has no variables of its own. [`from_flags`] reads `--set` and `--vary`;
-//! configuration files are read by `config`.
+//! configuration files are read by [`super::config`].
 
 mod flags;
 mod rules;
@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use flags::unknown_set;
 pub use flags::{base_from_flags, from_flags, select};
 pub(super) use rules::{check_name, check_value, check_variable};
 pub use vars::Vars;
@@ -123,7 +124,11 @@ impl<'a> Distinct<'a> {
         let effect = set.vars.over(self.base);
         if let Some((twin, _)) = self.known.iter().find(|(_, other)| *other == effect) {
             let message = format!("env sets `{twin}` and `{name}` have the same variables");
-            return Err(Wrong::new(message, "measures the same again", "drop one: the rounds already repeat every set"));
+            return Err(Wrong::new(
+                message,
+                "measures the same again",
+                "drop one: the rounds already repeat every set",
+            ));
         }
         self.known.push((name.clone(), effect));
         Ok(())

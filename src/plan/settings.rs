@@ -1,7 +1,8 @@
-//! Small settings that flags and configuration files share: [`Rounds`], [`Percent`].
+//! Small settings that flags and configuration files share: [`Rounds`], [`Percent`], durations.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -73,9 +74,29 @@ impl FromStr for Percent {
     }
 }
 
+/// A length of time as people write it: `90s`, `2min`, `1h 30m`.
+pub fn duration(text: &str) -> Result<Duration> {
+    let read = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
+    let fault = |message: String| Error::usage(message).help("with its unit, e.g. 90s, 2min or 1h 30m");
+    match read {
+        Some(duration) if duration.is_zero() => Err(fault(format!("`{text}` leaves no time"))),
+        Some(duration) => Ok(duration),
+        None => Err(fault(format!("`{text}` is not a length of time"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_of_time_needs_its_unit() {
+        assert_eq!(duration("90s").unwrap(), duration("1min 30s").unwrap());
+        assert_eq!(duration("2min").unwrap(), Duration::from_secs(120));
+        for text in ["90", "", "0s", "-2min", "2 moons"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn rounds_are_auto_or_a_positive_number() {
