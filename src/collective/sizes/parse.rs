@@ -214,7 +214,8 @@ impl<'a> Parser<'a> {
             "k" | "kib" => 1 << 10,
             "m" | "mib" => 1 << 20,
             "g" | "gib" => 1 << 30,
-            other => {
+            _ => {
+                let other = self.get(&unit).to_owned();
                 let help = "units: B, K, M, G with K = 1024 bytes; e.g. 14336B or 14K";
                 return Err(self.fault(unit, format!("unknown unit `{other}`"), "not a unit").help(help));
             }

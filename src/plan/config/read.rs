@@ -46,9 +46,10 @@ type Value<'t> = Spanned<DeValue<'t>>;
 pub(super) fn config(name: &str, text: &str) -> Result<Config> {
     let reader = Reader { name, text };
     let table = DeTable::parse(text).map_err(|error| {
-        let span = error.span().unwrap_or(0..0);
-        let message = format!("configuration `{name}` is not TOML");
-        reader.fault(span, message, error.message()).help("https://toml.io; e.g. sizes = \"7168x1..4\"")
+        // The parser's place may have no width, where no label is drawn: so its words go into the message.
+        let message = format!("configuration `{name}` is not TOML: {}", error.message());
+        let fault = reader.fault(error.span().unwrap_or(0..0), message, "here");
+        fault.help("https://toml.io; e.g. sizes = \"7168x1..4\"")
     })?;
     let mut config = Config { name: name.into(), ..Config::default() };
     let mut sets = Vec::new();

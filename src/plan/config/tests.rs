@@ -98,7 +98,7 @@ fn a_wrong_file_is_told_what_and_where() {
         ("sizes = []", "`sizes` is empty", "[]"),
         ("sizes = [\"8K\", \" \"]", "`sizes` is empty", "\" \""),
         ("sizes = \"7168x1,7168x0\"", "tokens cannot be zero", "0"),
-        ("sizes = [\"8K\", \"7B,7Q\"]", "unknown unit `q`", "Q"),
+        ("sizes = [\"8K\", \"7B,7Q\"]", "unknown unit `Q`", "Q"),
         ("sizes = \"7168x1\\u002c8K\"", "`sizes` holds an escaped or a multi-line string", "\"7168x1\\u002c8K\""),
         ("dtype = \"bf61\"", "dtype: unknown data type `bf61`", "\"bf61\""),
         ("dtype = []", "`dtype` is empty", "[]"),
@@ -140,7 +140,7 @@ fn a_wrong_file_is_told_what_and_where() {
 fn what_is_not_toml_is_told_with_its_line() {
     for text in ["sizes = ", "[sets.a\nA = 1", "a = 1\na = 2", "a = \"\u{1}\""] {
         let error = parse(text).expect_err(text);
-        assert!(error.message().ends_with("is not TOML"), "{error}");
+        assert!(error.message().starts_with("configuration `a.toml` is not TOML: "), "{error}");
         assert!(text.get(error.span().unwrap()).is_some());
     }
 }
