@@ -2,12 +2,16 @@
 //! right, and is it still so after the next driver?
 //!
 //! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
-//! flag → [`collective`] → [`plan`] → wire → worker → [`stats`] → record → report.
+//! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
 pub mod collective;
 pub mod error;
+pub mod gpu;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;
+pub mod record;
 pub mod stats;
 pub mod units;
+pub mod wire;
+pub mod worker;

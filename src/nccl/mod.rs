@@ -1,1 +1,3 @@
 //! What NCCL reads, logs and accepts, as data and readers: variables, log lines, configuration files, versions.
+
+pub mod version;

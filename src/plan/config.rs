@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::env_set::{EnvSet, Vars};
-use super::settings::{Percent, Rounds};
+use super::schedule::Rounds;
+use super::settings::Percent;
 use crate::collective::{Dtype, Mode, Op, Placement, SizeList};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;

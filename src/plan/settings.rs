@@ -1,4 +1,4 @@
-//! Small settings that flags and configuration files share: [`Rounds`], [`Percent`], durations.
+//! How people write the small settings that flags and configuration files share: [`Rounds`], [`Percent`], durations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,24 +6,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::schedule::Rounds;
 use crate::error::{Error, Result};
-
-/// How often every env set is visited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rounds {
-    /// Until every cell is decided or the time is up.
-    #[default]
-    Auto,
-    /// So many times.
-    Exactly(u32),
-}
 
 impl fmt::Display for Rounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Auto => f.pad("auto"),
-            Self::Exactly(n) => write!(f, "{n}"),
+            Self::Fixed(n) => write!(f, "{n}"),
         }
     }
 }
@@ -34,7 +24,7 @@ impl FromStr for Rounds {
     fn from_str(text: &str) -> Result<Self> {
         match text.parse() {
             _ if text == "auto" => Ok(Self::Auto),
-            Ok(n) if (1..=10_000).contains(&n) => Ok(Self::Exactly(n)),
+            Ok(n) if (1..=10_000).contains(&n) => Ok(Self::Fixed(n)),
             _ => {
                 Err(Error::usage(format!("`{text}` is no number of rounds")).help("auto, or a number from 1 to 10000"))
             }

@@ -16,6 +16,7 @@ use crate::nearest::nearest;
 use crate::plan::env_set::{
     EnvSet, Place, Vars, Vary, Wrong, check_name, check_value, check_variable, collect, product, unknown_set,
 };
+use crate::plan::schedule::Rounds;
 use crate::plan::settings;
 
 /// What may stand at the top of a file.
@@ -207,9 +208,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn rounds(&self, value: &Value<'_>) -> Result<settings::Rounds> {
+    fn rounds(&self, value: &Value<'_>) -> Result<Rounds> {
         match value.get_ref().as_integer() {
-            Some(_) => Ok(settings::Rounds::Exactly(self.count("rounds", value, 10_000)?)),
+            Some(_) => Ok(Rounds::Fixed(self.count("rounds", value, 10_000)?)),
             None => self.parsed("rounds", value, "\"auto\"", str::parse),
         }
     }

@@ -52,7 +52,7 @@ fn every_setting_is_read() {
     assert_eq!(config.op, Some(vec![Op::Sum]));
     assert_eq!(config.placement, Some(Placement::ALL.into()));
     assert_eq!(config.modes, Some(vec![Mode::Graph, Mode::Sync]));
-    assert_eq!(config.rounds, Some(Rounds::Exactly(12)));
+    assert_eq!(config.rounds, Some(Rounds::Fixed(12)));
     assert_eq!(config.communicators, Some(4));
     assert_eq!(config.tolerance, Some("3%".parse().unwrap()));
     assert_eq!(config.time_limit, Some(Duration::from_secs(120)));

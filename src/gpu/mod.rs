@@ -1,0 +1,73 @@
+//! The GPU libraries as the worker calls them: [`cuda`], [`communicator`] (NCCL) and [`nvml`].
+//!
+//! Calls go through cudarc's dynamic bindings, as a table of function pointers: a library that lacks a symbol is an error,
+//! never a panic, and result codes stay integers (NCCL grows new ones; a Rust enum of the old ones would be undefined behaviour).
+//!
+//! Handles have no destructors. A rank that fails ends the whole process, and a destructor that synchronises with a hung
+//! peer would hang with it; the orderly path destroys explicitly.
+
+pub mod communicator;
+pub mod cuda;
+pub mod nvml;
+
+use serde::{Deserialize, Serialize};
+
+/// What a GPU library answered when it did not do as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "library", rename_all = "kebab-case")]
+pub enum GpuError {
+    /// A call of the CUDA driver failed.
+    #[error("{call} failed: {name} ({code}): {text}")]
+    Cuda {
+        /// The driver function.
+        call: String,
+        /// Its `CUresult`.
+        code: i32,
+        /// The name of the code, as the driver gives it.
+        name: String,
+        /// The driver's description.
+        text: String,
+    },
+    /// A call of NCCL failed.
+    #[error("{call} failed: {text} ({code}){}", last_error.as_ref().map(|e| format!(": {e}")).unwrap_or_default())]
+    Nccl {
+        /// The NCCL function.
+        call: String,
+        /// Its `ncclResult_t`.
+        code: i32,
+        /// The library's description of the code.
+        text: String,
+        /// What `ncclGetLastError` said, when it said anything.
+        last_error: Option<String>,
+    },
+    /// A library or one of its symbols is missing.
+    #[error("{library} cannot be used: {what}")]
+    Missing {
+        /// The library.
+        #[serde(rename = "name")]
+        library: String,
+        /// What is missing.
+        what: String,
+    },
+}
+
+/// Makes a struct of function pointers and its loader, one line per symbol. Every function returns an integer code.
+macro_rules! function_table {
+    ($(#[$doc:meta])* $table:ident of $library:literal { $($name:ident($($arg:ty),*);)* }) => {
+        $(#[$doc])*
+        #[allow(non_snake_case)]
+        pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($arg),*) -> std::ffi::c_int,)* }
+
+        impl $table {
+            fn resolve(library: &libloading::Library) -> std::result::Result<Self, $crate::gpu::GpuError> {
+                Ok(Self { $($name: {
+                    type F = unsafe extern "C" fn($($arg),*) -> std::ffi::c_int;
+                    // SAFETY: the declared signature is that of the library's public header; enums of C are integers.
+                    let symbol = unsafe { library.get::<F>(stringify!($name).as_bytes()) };
+                    *symbol.map_err(|e| $crate::gpu::GpuError::Missing { library: $library.into(), what: e.to_string() })?
+                },)* })
+            }
+        }
+    };
+}
+use function_table;

@@ -1,0 +1,254 @@
+//! The document of a whole run, `run.json`: provenance, plan, visits without samples, cells.
+
+use serde::{Deserialize, Serialize};
+
+use super::visit::Visit;
+use crate::collective::{Case, Dtype, Mode, Op};
+use crate::gpu::cuda::Device;
+use crate::gpu::nvml::Process;
+use crate::nccl::version::NcclVersion;
+use crate::plan::env_set::Vars;
+use crate::plan::schedule::{Arm, Launch, Plan};
+
+/// Version of the document and of the journal. Grows with every change that an older reader would misread.
+pub const SCHEMA: u32 = 1;
+
+/// Where the figures come from. Figures of different backends are never compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Real GPUs.
+    Cuda,
+    /// The emulator's virtual time.
+    Emulated,
+}
+
+/// What is known before the first visit, stored first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Version of ncclsweep.
+    pub version: String,
+    /// Where the figures come from.
+    pub backend: Backend,
+    /// UTC time at which the run was started.
+    pub created: jiff::Timestamp,
+    /// The box.
+    pub provenance: Provenance,
+    /// What is measured.
+    pub plan: Plan,
+}
+
+/// The box and its software, as far as they could be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu: String,
+    /// Logical CPUs this process may use.
+    pub cpus: usize,
+    /// Version of the GPU driver.
+    pub driver: Option<String>,
+    /// CUDA version that the driver supports.
+    pub cuda: String,
+    /// GPUs in rank order, each once.
+    pub gpus: Vec<Device>,
+    /// Processes that had these GPUs open when the run was started (`--allow-busy`).
+    pub busy: Vec<Process>,
+    /// Libraries that take part.
+    pub libraries: Vec<LibraryFacts>,
+    /// Libraries that were seen and not taken.
+    pub other_libraries: Vec<LibraryFacts>,
+    /// Inherited `NCCL_*` variables: the base of every env set.
+    pub inherited: Vars,
+    /// NCCL's configuration files that exist.
+    pub conf_files: Vec<ConfFile>,
+    /// The command line.
+    pub arguments: Vec<String>,
+    /// Name of the emulated box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<String>,
+}
+
+/// One NCCL library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryFacts {
+    /// Its file, links resolved.
+    pub path: String,
+    /// How it was found.
+    pub found_by: String,
+    /// Version it reports; `None` when it could not be loaded.
+    pub version: Option<NcclVersion>,
+    /// GNU build id, in hexadecimal.
+    pub build_id: Option<String>,
+}
+
+/// A configuration file of NCCL.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfFile {
+    /// Its path.
+    pub path: String,
+    /// Its lines that are neither empty nor comments.
+    pub lines: Vec<String>,
+}
+
+/// What a cell's comparison with the baseline came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The cell is the baseline's.
+    Baseline,
+    /// Below the baseline by more than the tolerance.
+    Faster,
+    /// Above the baseline by more than the tolerance.
+    Slower,
+    /// Within the tolerance.
+    Same,
+    /// The interval reaches over a border of the tolerance.
+    Undecided,
+    /// Wrong data, or nothing measured.
+    Invalid,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Baseline => "baseline",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+/// Whether the settings of a cell took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Applied {
+    /// Every variable did, or could not matter here.
+    Applied,
+    /// On some ranks only.
+    Partly,
+    /// Something else decided.
+    Overridden,
+    /// It did not reach NCCL.
+    NotApplied,
+    /// It is not known.
+    Unverified,
+}
+
+impl std::fmt::Display for Applied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Applied => "applied",
+            Self::Partly => "partly",
+            Self::Overridden => "overridden",
+            Self::NotApplied => "not applied",
+            Self::Unverified => "unverified",
+        })
+    }
+}
+
+/// Env set × case: the summary of all its visits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Which arm of the plan.
+    pub arm: Arm,
+    /// Name of the env set.
+    pub set: String,
+    /// Version of NCCL.
+    pub nccl: NcclVersion,
+    /// How ranks were started.
+    pub launch: Launch,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Index into the plan's cases.
+    pub case: usize,
+    /// Data type.
+    pub dtype: Dtype,
+    /// Operation.
+    pub op: Op,
+    /// Whether the result replaces the input.
+    pub in_place: bool,
+    /// Size of the message in bytes.
+    pub size_bytes: u64,
+    /// Mode.
+    pub mode: Mode,
+    /// Visits behind the figures.
+    pub visits: u32,
+    /// Communicators behind the figures.
+    pub replicates: u32,
+    /// Median over all samples, µs; `None` when nothing was measured.
+    pub median_us: Option<f64>,
+    /// 95% interval of the typical time, µs; `None` below three visits.
+    pub interval_us: Option<[f64; 2]>,
+    /// Mean over all samples, µs.
+    pub mean_us: Option<f64>,
+    /// 95th percentile of the samples, µs.
+    pub p95_us: Option<f64>,
+    /// 99th percentile of the samples, µs.
+    pub p99_us: Option<f64>,
+    /// Smallest sample, µs.
+    pub min_us: Option<f64>,
+    /// Algorithm bandwidth of the median, GB/s.
+    pub algbw_gbps: Option<f64>,
+    /// Bus bandwidth of the median, GB/s.
+    pub busbw_gbps: Option<f64>,
+    /// Time relative to the baseline; below 1 is faster.
+    pub ratio: Option<f64>,
+    /// 95% interval of the ratio.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// What the comparison came to.
+    pub verdict: Verdict,
+    /// Why, in a sentence, where the figures alone do not say.
+    pub verdict_reason: Option<String>,
+    /// Whether the settings took effect.
+    pub applied: Applied,
+    /// Outputs compared element by element.
+    pub checked_outputs: u64,
+    /// Of these, outputs with a wrong element.
+    pub wrong_outputs: u64,
+}
+
+/// All sizes of one mode of an arm together: the mean log ratio to the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Joint {
+    /// Which arm of the plan.
+    pub arm: Arm,
+    /// Name of the env set.
+    pub set: String,
+    /// Mode.
+    pub mode: Mode,
+    /// Geometric mean of the sizes' ratios.
+    pub ratio: Option<f64>,
+    /// Its 95% interval.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// What the comparison came to.
+    pub verdict: Verdict,
+}
+
+/// A whole run, as `run.json` holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What was known before the first visit.
+    #[serde(flatten)]
+    pub header: Header,
+    /// UTC time at which the document was written.
+    pub finished: jiff::Timestamp,
+    /// Whether every planned visit was made.
+    pub complete: bool,
+    /// Visits in the order they were made, without samples.
+    pub visits: Vec<Visit>,
+    /// Cells, by arm, then case.
+    pub cells: Vec<Cell>,
+    /// Joint verdicts, by arm, then mode.
+    pub joint: Vec<Joint>,
+    /// What a reader must know before trusting the figures.
+    pub warnings: Vec<String>,
+}

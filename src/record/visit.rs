@@ -1,0 +1,266 @@
+//! One visit: how it ended and what its communicators measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gpu::GpuError;
+use crate::gpu::cuda::Device;
+use crate::gpu::nvml::GpuState;
+use crate::nccl::version::NcclVersion;
+use crate::plan::env_set::Vars;
+use crate::plan::schedule::Arm;
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Process start, driver, contexts, buffers.
+    Start,
+    /// `ncclCommInitRank` of every rank.
+    Init,
+    /// The first collective of a communicator, in which NCCL connects.
+    First,
+    /// Eager calls until the times settle.
+    WarmUp,
+    /// Capture and instantiation of graphs.
+    Capture,
+    /// The timed region.
+    Timing,
+    /// The data check.
+    Check,
+    /// Destruction of graphs and communicators.
+    Teardown,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Start => "start",
+            Self::Init => "communicator init",
+            Self::First => "first collective",
+            Self::WarmUp => "warm-up",
+            Self::Capture => "graph capture",
+            Self::Timing => "timing",
+            Self::Check => "data check",
+            Self::Teardown => "teardown",
+        })
+    }
+}
+
+/// Where in a visit something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct At {
+    /// Phase.
+    pub phase: Phase,
+    /// Communicator, counted from 0.
+    pub communicator: u32,
+    /// Index into the plan's cases, when one was under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<usize>,
+    /// The rank concerned, when it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+}
+
+/// What the data checks of one replicate found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checks {
+    /// Outputs compared, element by element: all-reduces × ranks.
+    pub outputs: u64,
+    /// Outputs with at least one wrong element.
+    pub wrong: u64,
+    /// The first wrong element.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<WrongElement>,
+}
+
+impl Checks {
+    /// Adds what another check found.
+    pub fn add(&mut self, other: Checks) {
+        self.outputs += other.outputs;
+        self.wrong += other.wrong;
+        self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+    }
+}
+
+/// An element that is not what the reduction of the inputs gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WrongElement {
+    /// Rank that holds it.
+    pub rank: u32,
+    /// Which all-reduce of the chain.
+    pub call: u32,
+    /// Element index.
+    pub element: u64,
+    /// Value found, as text (`NaN` is possible).
+    pub found: String,
+    /// Value expected.
+    pub expected: String,
+}
+
+/// One communicator's measurement of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Replicate {
+    /// Communicator of the visit, counted from 0.
+    pub communicator: u32,
+    /// Index into the plan's cases.
+    pub case: usize,
+    /// Mean of the samples, µs.
+    pub mean_us: f64,
+    /// Median of the samples, µs.
+    pub median_us: f64,
+    /// Eager calls until the times had settled.
+    pub warm_up_calls: u32,
+    /// Data checks.
+    pub checks: Checks,
+    /// Samples in order, µs, each the maximum over ranks. Only in the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_us: Vec<f64>,
+}
+
+/// How a visit ended. Every way is a variant, shown and stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Everything was measured and every output was right.
+    Completed,
+    /// Everything was measured, some outputs were wrong.
+    WrongData,
+    /// A GPU library reported an error.
+    Failed {
+        /// Where.
+        at: At,
+        /// What.
+        error: GpuError,
+    },
+    /// The worker panicked or refused its job.
+    WorkerError {
+        /// What it said.
+        message: String,
+    },
+    /// A signal ended the worker.
+    Crashed {
+        /// The signal's name.
+        signal: String,
+        /// The last phase it reported.
+        at: Option<At>,
+    },
+    /// The worker exited without finishing.
+    Exited {
+        /// Exit status.
+        code: i32,
+        /// The last phase it reported.
+        at: Option<At>,
+    },
+    /// A deadline passed; the worker was killed.
+    TimedOut {
+        /// The phase that did not end.
+        at: Option<At>,
+        /// Seconds it was given.
+        seconds: u64,
+    },
+    /// The worker could not be started.
+    SpawnFailed {
+        /// What the system said.
+        message: String,
+    },
+    /// The worker wrote something that is not its protocol.
+    BrokenWire {
+        /// What was wrong with it.
+        message: String,
+    },
+    /// The user interrupted.
+    Interrupted,
+}
+
+impl Outcome {
+    /// Whether the visit's figures may be used.
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        matches!(self, Self::Completed)
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let during = |at: &Option<At>| at.map(|at| format!(" during {}", at.phase)).unwrap_or_default();
+        match self {
+            Self::Completed => f.write_str("completed"),
+            Self::WrongData => f.write_str("wrong data"),
+            Self::Failed { at, error } => match at.rank {
+                Some(rank) => write!(f, "failed during {} on rank {rank}: {error}", at.phase),
+                None => write!(f, "failed during {}: {error}", at.phase),
+            },
+            Self::WorkerError { message } => write!(f, "worker error: {message}"),
+            Self::Crashed { signal, at } => write!(f, "crashed with {signal}{}", during(at)),
+            Self::Exited { code, at } => write!(f, "exited with status {code}{}", during(at)),
+            Self::TimedOut { at, seconds } => write!(f, "timed out after {seconds} s{}", during(at)),
+            Self::SpawnFailed { message } => write!(f, "could not be started: {message}"),
+            Self::BrokenWire { message } => write!(f, "broke its protocol: {message}"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+/// What a worker said of itself before it measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerFacts {
+    /// Process id.
+    pub pid: u32,
+    /// Version the loaded NCCL reports.
+    pub nccl: NcclVersion,
+    /// File it was loaded from.
+    pub nccl_path: Option<String>,
+    /// `NCCL_*` variables in the worker's own environment.
+    pub variables: Vars,
+    /// GPUs in rank order.
+    pub devices: Vec<Device>,
+}
+
+/// Where the time of a visit went, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// From spawn to the worker's first word.
+    pub exec: f64,
+    /// Driver, contexts, buffers.
+    pub start: f64,
+    /// All communicators' init and first collectives.
+    pub communicators: f64,
+    /// Warm-up.
+    pub warm_up: f64,
+    /// Capture, timing.
+    pub measuring: f64,
+    /// Data checks.
+    pub checking: f64,
+    /// Teardown until the worker's last word.
+    pub teardown: f64,
+    /// From its last word until it was gone.
+    pub exit: f64,
+}
+
+/// One worker process measuring one arm once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Position in the run, counted from 0.
+    pub index: u32,
+    /// Round, counted from 0.
+    pub round: u32,
+    /// What was measured.
+    pub arm: Arm,
+    /// UTC time of the start.
+    pub started: jiff::Timestamp,
+    /// Wall time, seconds.
+    pub seconds: f64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the worker said of itself.
+    pub worker: Option<WorkerFacts>,
+    /// State of the GPUs in rank order, before and after.
+    pub gpus: Vec<(GpuState, GpuState)>,
+    /// Where the time went.
+    pub timings: Timings,
+    /// Last lines the worker wrote to stderr or NCCL's log as warnings, when it did not complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    /// Measurements, also those of a visit that ended early.
+    pub replicates: Vec<Replicate>,
+}

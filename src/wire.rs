@@ -1,0 +1,166 @@
+//! Messages between supervisor and worker: one [`Job`] to the worker's stdin, [`Event`]s as JSON lines back over a pipe of
+//! its own (NCCL writes to stdout).
+
+use std::io::{BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::collective::Case;
+use crate::gpu::GpuError;
+use crate::gpu::nvml::GpuState;
+use crate::plan::schedule::Measure;
+use crate::record::visit::{At, Replicate, WorkerFacts};
+
+/// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
+pub const VERSION: u32 = 1;
+
+/// Longest line the supervisor accepts: a replicate of 10⁵ samples is 2 MB.
+pub const MAX_LINE: usize = 16 << 20;
+
+/// What a worker is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// [`VERSION`] of the sender.
+    pub version: u32,
+    /// Cases, measured in this order on every communicator.
+    pub cases: Vec<Case>,
+    /// CUDA ordinal of each rank.
+    pub devices: Vec<u32>,
+    /// Communicators to make, one after the other.
+    pub communicators: u32,
+    /// Iterations.
+    pub measure: Measure,
+    /// Salt of the input data, so that stale results of another communicator are never right by accident.
+    pub salt: u64,
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The worker runs, has its job and has loaded the libraries.
+    Hello {
+        /// [`VERSION`] of the worker.
+        version: u32,
+        /// What it is and has.
+        facts: WorkerFacts,
+    },
+    /// A phase begins.
+    Phase {
+        /// Which, and for which communicator and case.
+        at: At,
+    },
+    /// A case was measured on a communicator.
+    Replicate {
+        /// The measurement.
+        replicate: Replicate,
+    },
+    /// State of the GPUs in rank order, before the first communicator and after the last.
+    Gpus {
+        /// States.
+        states: Vec<GpuState>,
+    },
+    /// A GPU library reported an error; the worker ends at once.
+    Failed {
+        /// Where.
+        at: At,
+        /// What.
+        error: GpuError,
+    },
+    /// The worker cannot go on for a reason of its own; it ends at once.
+    WorkerError {
+        /// What happened.
+        message: String,
+    },
+    /// Everything asked for was measured and torn down.
+    Done,
+}
+
+/// Writes one message as a line, in a single write.
+pub fn send<T: Serialize>(to: &mut impl Write, message: &T) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+/// What came over the wire.
+#[derive(Debug, PartialEq)]
+pub enum Received<T> {
+    /// A message.
+    Message(T),
+    /// The end of the stream.
+    End,
+    /// A line that is no message: too long, torn, or not the protocol.
+    Garbage(String),
+}
+
+/// Reads the next message; never holds more than [`MAX_LINE`] bytes.
+pub fn receive<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> std::io::Result<Received<T>> {
+    let mut line = Vec::new();
+    let read = std::io::Read::take(&mut *from, MAX_LINE as u64).read_until(b'\n', &mut line)?;
+    if read == 0 {
+        return Ok(Received::End);
+    }
+    if line.last() != Some(&b'\n') {
+        let kind = if read == MAX_LINE { "a line longer than" } else { "a torn line within" };
+        return Ok(Received::Garbage(format!("{kind} {MAX_LINE} bytes: {}", excerpt(&line))));
+    }
+    Ok(match serde_json::from_slice(&line) {
+        Ok(message) => Received::Message(message),
+        Err(error) => Received::Garbage(format!("{error}: {}", excerpt(&line))),
+    })
+}
+
+fn excerpt(line: &[u8]) -> String {
+    let shown: String = String::from_utf8_lossy(&line[..line.len().min(120)]).trim_end().escape_debug().collect();
+    format!("`{shown}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::visit::Phase;
+
+    fn phase() -> Event {
+        Event::Phase { at: At { phase: Phase::Check, communicator: 2, case: Some(1), rank: None } }
+    }
+
+    #[test]
+    fn a_message_is_one_line_and_comes_back_the_same() {
+        let mut line = Vec::new();
+        send(&mut line, &phase()).unwrap();
+        assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
+        let mut from = line.as_slice();
+        assert_eq!(receive(&mut from).unwrap(), Received::Message(phase()));
+        assert_eq!(receive::<Event>(&mut from).unwrap(), Received::End);
+    }
+
+    #[test]
+    fn a_line_torn_by_a_crash_is_garbage_not_a_message() {
+        let mut line = Vec::new();
+        send(&mut line, &phase()).unwrap();
+        line.truncate(line.len() - 1);
+        let Received::Garbage(why) = receive::<Event>(&mut line.as_slice()).unwrap() else { panic!("not garbage") };
+        assert!(why.starts_with("a torn line"), "{why}");
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_at_the_limit() {
+        let endless = std::io::repeat(b'x').take(3 * MAX_LINE as u64);
+        let mut from = std::io::BufReader::new(endless);
+        let Received::Garbage(why) = receive::<Event>(&mut from).unwrap() else { panic!("not garbage") };
+        assert!(why.starts_with("a line longer than"), "{why}");
+        assert!(why.len() < 300);
+    }
+
+    #[test]
+    fn words_that_are_no_message_are_named() {
+        let Received::Garbage(why) = receive::<Event>(&mut &b"NCCL WARN oh\n"[..]).unwrap() else {
+            panic!("not garbage")
+        };
+        assert!(why.contains("NCCL WARN oh"), "{why}");
+    }
+
+    use std::io::Read;
+}

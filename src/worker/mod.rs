@@ -1,0 +1,112 @@
+//! The worker: one process that measures one arm once, a thread per rank.
+//!
+//! It reads its [`Job`] from stdin and reports [`Event`]s over a pipe of its own. When a rank fails, the error goes out and
+//! the whole process ends at once, without exit handlers: other ranks may be inside NCCL, where an orderly exit was seen to
+//! end in SIGSEGV, and a rank that waits for the failed one would wait for ever.
+
+mod barrier;
+mod check;
+mod data;
+mod rank;
+mod team;
+mod timing;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use crate::gpu::cuda::{self, Context, Device};
+use crate::gpu::nvml::Management;
+use crate::gpu::{GpuError, communicator};
+use crate::plan::env_set::Vars;
+use crate::plan::environment::is_nccl;
+use crate::record::visit::WorkerFacts;
+use crate::wire::{self, Event, Job, Received};
+use team::{Team, Wire};
+
+/// Runs the job on stdin, reporting to the pipe at `fd`; ends the process.
+pub fn run(fd: RawFd) -> ! {
+    // SAFETY: the supervisor opened this descriptor for this process alone; nothing else in it knows the number.
+    let wire = Wire::new(File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
+    report_panics(&wire);
+    let job = match receive_job() {
+        Ok(job) => job,
+        Err(message) => wire.end(&Event::WorkerError { message }),
+    };
+    match measure(&wire, job) {
+        Ok(()) => wire.end(&Event::Done),
+        Err(failed) => wire.end(&failed),
+    }
+}
+
+/// A panic anywhere ends the process like any other failure; its message goes out on the wire.
+fn report_panics(wire: &Wire) {
+    let wire = wire.clone();
+    std::panic::set_hook(Box::new(move |panic| wire.end(&Event::WorkerError { message: panic.to_string() })));
+}
+
+fn receive_job() -> Result<Job, String> {
+    match wire::receive::<Job>(&mut BufReader::new(std::io::stdin())) {
+        Ok(Received::Message(job)) if job.version == wire::VERSION => Ok(job),
+        Ok(Received::Message(job)) => Err(format!("the job speaks version {}, not {}", job.version, wire::VERSION)),
+        Ok(Received::End) => Err("no job on stdin; workers are started by `ncclsweep` itself".to_owned()),
+        Ok(Received::Garbage(what)) => Err(format!("the job on stdin is {what}")),
+        Err(error) => Err(format!("cannot read the job from stdin: {error}")),
+    }
+}
+
+fn measure(wire: &Wire, job: Job) -> Result<(), Event> {
+    let team = Team::new(wire.clone(), job);
+    let starting = |error: GpuError| Event::Failed { at: team.at(None), error };
+    let (_, devices) = cuda::devices().map_err(starting)?;
+    let devices = ranks_devices(&team.job, &devices)?;
+    let nccl = communicator::version().map_err(starting)?;
+    let contexts = contexts(&team.job.devices).map_err(starting)?;
+    let variables = std::env::vars().filter(|(name, _)| is_nccl(name));
+    team.wire.send(&Event::Hello {
+        version: wire::VERSION,
+        facts: WorkerFacts {
+            pid: std::process::id(),
+            nccl,
+            nccl_path: communicator::loaded_from(),
+            variables: Vars::from_iter(variables),
+            devices: devices.clone(),
+        },
+    });
+    let management = Management::load().ok();
+    let report_gpus = || {
+        let states = management.iter().flat_map(|m| devices.iter().map(|d| m.state(&d.uuid))).collect();
+        team.wire.send(&Event::Gpus { states });
+    };
+    report_gpus();
+    std::thread::scope(|scope| {
+        for (rank, context) in contexts.into_iter().enumerate() {
+            let team = &team;
+            std::thread::Builder::new()
+                .name(format!("rank {rank}"))
+                .spawn_scoped(scope, move || rank::run(team, rank as u32, context))
+                .expect("the system starts a thread per rank");
+        }
+        // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
+        team.meet_main();
+        report_gpus();
+        team.meet_main();
+    });
+    Ok(())
+}
+
+fn ranks_devices(job: &Job, devices: &[Device]) -> Result<Vec<Device>, Event> {
+    let find = |ordinal: &u32| devices.iter().find(|device| device.ordinal == *ordinal).cloned();
+    let missing = |ordinal: &u32| Event::WorkerError {
+        message: format!("no GPU {ordinal}: the driver shows {} to this process", devices.len()),
+    };
+    job.devices.iter().map(|ordinal| find(ordinal).ok_or_else(|| missing(ordinal))).collect()
+}
+
+/// The context of each rank; those of different GPUs are created in parallel, since each takes some 0.3 s.
+fn contexts(ordinals: &[u32]) -> Result<Vec<Context>, GpuError> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ordinals.iter().map(|ordinal| scope.spawn(|| Context::retain(*ordinal))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a panic ends the process")).collect()
+    })
+}

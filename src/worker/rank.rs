@@ -1,0 +1,331 @@
+//! One rank of a visit: a thread that owns a stream, buffers and, in turn, each communicator.
+
+use super::check::compare;
+use super::data::{CaseData, POISON};
+use super::team::Team;
+use super::timing::{self, Call};
+use crate::collective::{Case, Mode, Placement};
+use crate::gpu::GpuError;
+use crate::gpu::communicator::{Communicator, UniqueId};
+use crate::gpu::cuda::{Context, DeviceBuffer, Event, GraphExec, Stream};
+use crate::record::visit::{Checks, Phase, Replicate};
+use crate::wire;
+
+type Result<T> = std::result::Result<T, GpuError>;
+
+/// Device memory for the outputs of checks: at most this much per rank, but always one output.
+const CHECKED_BYTES: usize = 64 << 20;
+
+/// Eager calls between two looks of the warm-up.
+const WARM_UP_CALLS: u32 = 10;
+/// The warm-up ends at the latest after so many looks.
+const WARM_UP_LOOKS: usize = 60;
+/// Looks whose median is held against the median of as many before them.
+const WARM_UP_WINDOW: usize = 5;
+/// The times have settled when the two medians differ by less than this.
+const SETTLED: f64 = 0.02;
+
+/// Runs `rank`'s part of the job; a failure ends the process.
+pub(super) fn run(team: &Team, rank: u32, context: Context) {
+    let done = Rank::start(team, rank, context).and_then(|mut this| {
+        for communicator in 0..team.job.communicators {
+            this.measure_communicator(communicator)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = done {
+        team.fail(rank, error);
+    }
+}
+
+struct Rank<'a> {
+    team: &'a Team,
+    rank: u32,
+    stream: Stream,
+    marks: Vec<Event>,
+    /// What this rank sends, by index into [`Team::data`]. Uploaded once: nothing ever writes to it.
+    inputs: Vec<DeviceBuffer>,
+    recv: DeviceBuffer,
+    /// Outputs of a chain of checked all-reduces, side by side.
+    outputs: DeviceBuffer,
+    host: Vec<u8>,
+}
+
+impl<'a> Rank<'a> {
+    /// Binds the context and allocates. Barriers keep allocations apart from enqueued work: with several ranks on one GPU,
+    /// an allocation waits for that GPU, and a rank's work on it may wait for this rank.
+    fn start(team: &'a Team, rank: u32, context: Context) -> Result<Self> {
+        context.bind()?;
+        let stream = Stream::create()?;
+        let samples = team.job.cases.iter().map(|case| team.job.measure.samples(case.mode)).max().unwrap_or(0);
+        let marks = (0..=samples.max(1)).map(|_| Event::create()).collect::<Result<_>>()?;
+        let largest = team.data.iter().map(CaseData::bytes).max().unwrap_or(0);
+        let most_outputs = team.data.iter().map(|data| data.bytes() * chain(team, data)).max().unwrap_or(0);
+        let recv = DeviceBuffer::alloc(largest)?;
+        let outputs = DeviceBuffer::alloc(most_outputs)?;
+        let inputs = team.data.iter().map(|data| DeviceBuffer::alloc(data.bytes())).collect::<Result<Vec<_>>>()?;
+        for (input, data) in inputs.iter().zip(&team.data) {
+            input.upload(&data.input(rank), stream)?;
+        }
+        team.barrier.wait();
+        Ok(Self { team, rank, stream, marks, inputs, recv, outputs, host: Vec::new() })
+    }
+
+    fn leads(&self) -> bool {
+        self.rank == 0
+    }
+
+    fn begin(&self, phase: Phase, communicator: u32, case: Option<usize>) {
+        if self.leads() {
+            self.team.begin(phase, communicator, case);
+        }
+    }
+
+    fn measure_communicator(&mut self, index: u32) -> Result<()> {
+        self.begin(Phase::Init, index, None);
+        let id = if self.leads() { Some(UniqueId::create()?) } else { None };
+        let id = self.team.share_id(id);
+        let communicator = Communicator::init(id, self.rank, self.team.ranks())?;
+        self.team.barrier.wait();
+        for case in 0..self.team.job.cases.len() {
+            self.measure_case(index, communicator, case)?;
+        }
+        if index + 1 == self.team.job.communicators {
+            self.team.meet_main();
+            self.team.meet_main();
+        }
+        self.begin(Phase::Teardown, index, None);
+        self.team.barrier.wait();
+        communicator.destroy()?;
+        self.team.barrier.wait();
+        Ok(())
+    }
+
+    fn measure_case(&mut self, index: u32, communicator: Communicator, case: usize) -> Result<()> {
+        let team = self.team;
+        let of = &team.job.cases[case];
+        let data_index = team.data.iter().position(|data| data.is_of(of)).expect("made for all cases");
+        let call = self.call(communicator, of, data_index);
+
+        self.begin(if case == 0 { Phase::First } else { Phase::WarmUp }, index, Some(case));
+        self.fresh(of, data_index)?;
+        call.enqueue()?;
+        self.stream.synchronize()?;
+        self.begin(Phase::WarmUp, index, Some(case));
+        let warm_up_calls = self.warm_up(&call)? + 1;
+
+        let samples = match of.mode {
+            Mode::Graph => self.time_graph(&call, index, case)?,
+            Mode::Stream => {
+                self.fresh(of, data_index)?;
+                self.begin(Phase::Timing, index, Some(case));
+                let marks = &self.marks[..=team.job.measure.samples(of.mode)];
+                team.barrier.wait();
+                timing::batches(&call, team.job.measure.launches, marks)?;
+                between(marks, team.job.measure.launches)?
+            }
+            Mode::Sync => {
+                self.fresh(of, data_index)?;
+                self.begin(Phase::Timing, index, Some(case));
+                let mut micros = vec![0.0; team.job.measure.samples(of.mode)];
+                timing::lone_calls(&call, &team.barrier, &mut micros)?;
+                micros
+            }
+        };
+        let samples = team.slowest(self.rank, samples);
+
+        self.begin(Phase::Check, index, Some(case));
+        let mut checks = self.check_timed(of, data_index)?;
+        checks.add(self.check_chain(&call, of, data_index)?);
+        communicator.async_error()?;
+        let checks = team.all_checks(self.rank, checks);
+
+        if let (Some(samples_us), Some(checks)) = (samples, checks) {
+            let replicate = Replicate {
+                communicator: index,
+                case,
+                mean_us: samples_us.iter().sum::<f64>() / samples_us.len() as f64,
+                median_us: median(&samples_us),
+                warm_up_calls,
+                checks,
+                samples_us,
+            };
+            team.wire.send(&wire::Event::Replicate { replicate });
+        }
+        Ok(())
+    }
+
+    fn call(&self, communicator: Communicator, case: &Case, data: usize) -> Call {
+        let bytes = self.team.data[data].bytes();
+        let recv = self.recv.part(0, bytes);
+        Call {
+            communicator,
+            send: match case.placement {
+                Placement::OutOfPlace => self.inputs[data],
+                Placement::InPlace => recv,
+            },
+            recv,
+            count: case.size.elements as usize,
+            dtype: case.dtype,
+            op: case.op,
+            stream: self.stream,
+        }
+    }
+
+    /// Prepares the receive buffer: poison, or the input where the all-reduce is in place.
+    fn fresh(&self, case: &Case, data: usize) -> Result<()> {
+        let recv = self.recv.part(0, self.team.data[data].bytes());
+        match case.placement {
+            Placement::OutOfPlace => recv.fill(POISON, self.stream)?,
+            Placement::InPlace => recv.copy_from(self.inputs[data], self.stream)?,
+        }
+        self.stream.synchronize()?;
+        self.team.barrier.wait();
+        Ok(())
+    }
+
+    /// Calls eagerly until the times have settled; rank 0's times decide for all. Returns the number of calls.
+    fn warm_up(&self, call: &Call) -> Result<u32> {
+        let marks = &self.marks[..2];
+        let mut looks: Vec<f64> = Vec::with_capacity(WARM_UP_LOOKS);
+        loop {
+            marks[0].record(self.stream)?;
+            call.enqueue_times(WARM_UP_CALLS)?;
+            marks[1].record(self.stream)?;
+            self.stream.synchronize()?;
+            looks.push(marks[1].micros_since(marks[0])?);
+            if self.team.agree(self.leads().then(|| looks.len() == WARM_UP_LOOKS || has_settled(&looks))) {
+                return Ok(looks.len() as u32 * WARM_UP_CALLS);
+            }
+        }
+    }
+
+    fn time_graph(&self, call: &Call, index: u32, case: usize) -> Result<Vec<f64>> {
+        let measure = &self.team.job.measure;
+        self.begin(Phase::Capture, index, Some(case));
+        let graph = self.instantiate(|| call.enqueue_times(measure.graph_length))?;
+        self.fresh(&self.team.job.cases[case], self.data_of(case))?;
+        self.begin(Phase::Timing, index, Some(case));
+        let marks = &self.marks[..=measure.samples(Mode::Graph)];
+        self.team.barrier.wait();
+        timing::replays(graph, self.stream, marks)?;
+        let samples = between(marks, measure.graph_length)?;
+        self.team.barrier.wait();
+        graph.destroy()?;
+        Ok(samples)
+    }
+
+    fn data_of(&self, case: usize) -> usize {
+        let of = &self.team.job.cases[case];
+        self.team.data.iter().position(|data| data.is_of(of)).expect("made for all cases")
+    }
+
+    /// Captures and instantiates while no rank has work enqueued.
+    fn instantiate(&self, enqueue: impl FnOnce() -> Result<()>) -> Result<GraphExec> {
+        self.team.barrier.wait();
+        let graph = self.stream.capture(enqueue)?;
+        self.team.barrier.wait();
+        let exec = graph.instantiate(self.stream)?;
+        self.stream.synchronize()?;
+        self.team.barrier.wait();
+        Ok(exec)
+    }
+
+    /// Compares the output of the last timed call, where the timed calls leave one: in place, they reduce what they reduced.
+    fn check_timed(&mut self, case: &Case, data: usize) -> Result<Checks> {
+        match case.placement {
+            Placement::InPlace => Ok(Checks::default()),
+            Placement::OutOfPlace => {
+                let output = self.recv.part(0, self.team.data[data].bytes());
+                self.download_and_compare(output, data)
+            }
+        }
+    }
+
+    /// Runs a chain of all-reduces, each from fresh input into an output of its own, in the way the case is timed (captured
+    /// or eager), and compares every output.
+    fn check_chain(&mut self, call: &Call, case: &Case, data: usize) -> Result<Checks> {
+        let bytes = self.team.data[data].bytes();
+        let calls = chain(self.team, &self.team.data[data]);
+        let outputs = self.outputs.part(0, bytes * calls);
+        outputs.fill(POISON, self.stream)?;
+        self.stream.synchronize()?;
+        let input = self.inputs[data];
+        let enqueue_all = || {
+            (0..calls).try_for_each(|index| {
+                let output = outputs.part(index * bytes, bytes);
+                let send = match case.placement {
+                    Placement::OutOfPlace => input,
+                    Placement::InPlace => {
+                        output.copy_from(input, self.stream)?;
+                        output
+                    }
+                };
+                Call { send, recv: output, ..*call }.enqueue()
+            })
+        };
+        if case.mode == Mode::Graph {
+            let graph = self.instantiate(enqueue_all)?;
+            graph.launch(self.stream)?;
+            self.stream.synchronize()?;
+            self.team.barrier.wait();
+            graph.destroy()?;
+        } else {
+            self.team.barrier.wait();
+            enqueue_all()?;
+            self.stream.synchronize()?;
+        }
+        self.team.barrier.wait();
+        self.download_and_compare(outputs, data)
+    }
+
+    fn download_and_compare(&mut self, outputs: DeviceBuffer, data: usize) -> Result<Checks> {
+        self.host.resize(outputs.bytes(), 0);
+        outputs.download(&mut self.host, self.stream)?;
+        Ok(compare(&self.team.data[data], self.rank, &self.host))
+    }
+}
+
+/// All-reduces of one checked chain: as many as a timed graph has, as far as their outputs fit.
+fn chain(team: &Team, data: &CaseData) -> usize {
+    (CHECKED_BYTES / data.bytes().max(1)).clamp(1, team.job.measure.graph_length.max(1) as usize)
+}
+
+/// Microseconds of one call between every two marks.
+fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>> {
+    marks.windows(2).map(|pair| Ok(pair[1].micros_since(pair[0])? / f64::from(calls))).collect()
+}
+
+/// Whether the median of the last looks is that of the looks before them.
+fn has_settled(looks: &[f64]) -> bool {
+    let Some(start) = looks.len().checked_sub(2 * WARM_UP_WINDOW) else { return false };
+    let (before, last) = looks[start..].split_at(WARM_UP_WINDOW);
+    (median(last) / median(before) - 1.0).abs() < SETTLED
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], sorted[middle]) } else { sorted[middle] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_falling_time_has_not_settled_and_a_steady_one_has() {
+        let falling: Vec<f64> = (0..10).map(|look| 200.0 - 10.0 * f64::from(look)).collect();
+        assert!(!has_settled(&falling));
+        let noisy_but_steady = [100.0, 101.0, 150.0, 100.5, 99.0, 100.0, 101.5, 99.5, 130.0, 100.0];
+        assert!(has_settled(&noisy_but_steady));
+        assert!(!has_settled(&noisy_but_steady[..9]), "nine looks are too few to tell");
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+    }
+}

@@ -1,0 +1,69 @@
+//! The timed regions. Nothing here allocates, formats, locks or decides: what is between two marks is NCCL.
+
+use nix::time::{ClockId, clock_gettime};
+
+use super::barrier::Barrier;
+use crate::collective::{Dtype, Op};
+use crate::gpu::GpuError;
+use crate::gpu::communicator::Communicator;
+use crate::gpu::cuda::{DeviceBuffer, Event, GraphExec, Stream};
+
+/// One rank's part of an all-reduce, ready to be enqueued.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub(super) communicator: Communicator,
+    pub(super) send: DeviceBuffer,
+    pub(super) recv: DeviceBuffer,
+    pub(super) count: usize,
+    pub(super) dtype: Dtype,
+    pub(super) op: Op,
+    pub(super) stream: Stream,
+}
+
+impl Call {
+    #[inline]
+    pub(super) fn enqueue(&self) -> Result<(), GpuError> {
+        self.communicator.all_reduce(self.send, self.recv, self.count, self.dtype, self.op, self.stream)
+    }
+
+    pub(super) fn enqueue_times(&self, times: u32) -> Result<(), GpuError> {
+        (0..times).try_for_each(|_| self.enqueue())
+    }
+}
+
+/// Mode `graph`: a replay between every two marks. The replay before the first mark aligns the ranks, so that no launch
+/// skew is inside.
+pub(super) fn replays(graph: GraphExec, stream: Stream, marks: &[Event]) -> Result<(), GpuError> {
+    for mark in marks {
+        graph.launch(stream)?;
+        mark.record(stream)?;
+    }
+    stream.synchronize()
+}
+
+/// Mode `stream`: `launches` back to back between every two marks. The batch before the first mark aligns the ranks.
+pub(super) fn batches(call: &Call, launches: u32, marks: &[Event]) -> Result<(), GpuError> {
+    for mark in marks {
+        call.enqueue_times(launches)?;
+        mark.record(call.stream)?;
+    }
+    call.stream.synchronize()
+}
+
+/// Mode `sync`: lone calls, each from a common barrier to this rank's completion, in µs of the host's raw clock.
+pub(super) fn lone_calls(call: &Call, barrier: &Barrier, micros: &mut [f64]) -> Result<(), GpuError> {
+    for slot in micros {
+        barrier.wait();
+        let start = raw_clock_us();
+        call.enqueue()?;
+        call.stream.synchronize()?;
+        *slot = raw_clock_us() - start;
+    }
+    Ok(())
+}
+
+/// Microseconds of `CLOCK_MONOTONIC_RAW`, which no time daemon slews.
+fn raw_clock_us() -> f64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC_RAW).expect("Linux has CLOCK_MONOTONIC_RAW");
+    now.tv_sec() as f64 * 1e6 + now.tv_nsec() as f64 * 1e-3
+}
