@@ -4,6 +4,7 @@
 //! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
+pub mod cli;
 pub mod collective;
 pub mod error;
 pub mod gpu;
@@ -11,6 +12,7 @@ pub mod nccl;
 pub mod nearest;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod stats;
 pub mod supervisor;
 pub mod units;

@@ -1,3 +1,7 @@
 //! `ncclsweep`: see the library's documentation.
 
-fn main() {}
+use ncclsweep::cli;
+
+fn main() -> cli::Exit {
+    cli::main()
+}

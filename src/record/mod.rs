@@ -1,6 +1,7 @@
 //! Results as they are kept: [`visit`] (what one worker process found), [`run`] (the document of a whole run), [`journal`]
 //! (visits on disk, synced as each ends), [`summary`] (visits → cells), [`redact`].
 
+pub mod document;
 pub mod journal;
 pub mod run;
 pub mod summary;
