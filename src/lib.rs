@@ -10,6 +10,7 @@ pub mod gpu;
 pub mod nccl;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod stats;
 pub mod supervisor;
 pub mod units;
