@@ -8,6 +8,7 @@ pub mod collective;
 pub mod error;
 pub mod gpu;
 pub mod nccl;
+pub mod nearest;
 pub mod plan;
 pub mod record;
 pub mod report;

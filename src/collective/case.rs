@@ -1,13 +1,14 @@
 //! [`Case`]: size × data type × operation × placement × mode, and the bandwidths of a time measured for it.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Mode, Op, Placement};
+use super::{Dtype, Mode, Op, Placement, SizeList};
+use crate::error::{Error, Result};
 use crate::units::{Bytes, GBps, Micros};
 
 /// The size of a message in elements.
@@ -144,36 +145,46 @@ impl fmt::Display for Case {
     }
 }
 
+/// A larger product of the lists is a slip of the pen.
+pub const MAX_CASES: usize = 10_000;
+
 /// Lists whose product is the cases of a run.
 #[derive(Clone, Debug)]
 pub struct Cases {
+    /// Sizes: a size in bytes is another number of elements for another data type.
+    pub sizes: SizeList,
+    /// Data types.
+    pub dtypes: Vec<Dtype>,
     /// Operations.
     pub ops: Vec<Op>,
     /// Placements.
     pub placements: Vec<Placement>,
     /// Modes.
     pub modes: Vec<Mode>,
-    /// Each data type with its sizes: a size in bytes is another number of elements for another type.
-    pub sizes: Vec<(Dtype, Vec<Size>)>,
 }
 
 impl Cases {
     /// The product, without duplicates. Sizes change fastest, so cases that one table shows together stand together.
-    #[must_use]
-    pub fn product(&self) -> Vec<Case> {
-        let mut cases = Vec::new();
-        for &mode in &self.modes {
-            for &placement in &self.placements {
-                for &op in &self.ops {
-                    for (dtype, sizes) in &self.sizes {
-                        cases.extend(sizes.iter().map(|&size| Case { size, dtype: *dtype, op, placement, mode }));
-                    }
+    pub fn product(&self) -> Result<Vec<Case>> {
+        let mut cases = IndexSet::new();
+        for &dtype in &self.dtypes {
+            let sizes = self.sizes.sizes(dtype)?;
+            for (&mode, &placement, &op) in self.kinds() {
+                cases.extend(sizes.iter().map(|&size| Case { dtype, op, placement, mode, size }));
+                if cases.len() > MAX_CASES {
+                    let message =
+                        format!("sizes, data types, operations, placements and modes make over {MAX_CASES} cases");
+                    return Err(Error::usage(message).help("give fewer of them, or run them one after the other"));
                 }
             }
         }
-        let mut seen = HashSet::new();
-        cases.retain(|case| seen.insert(*case));
-        cases
+        Ok(cases.into_iter().collect())
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (&Mode, &Placement, &Op)> {
+        let placed = move |mode| self.placements.iter().map(move |placement| (mode, placement));
+        let pairs = self.modes.iter().flat_map(placed);
+        pairs.flat_map(|(mode, placement)| self.ops.iter().map(move |op| (mode, placement, op)))
     }
 }
 
@@ -204,16 +215,33 @@ mod tests {
         assert_eq!((tokens.label(), plain.label()), ("7168x2".into(), "28 KiB".into()));
     }
 
-    #[test]
-    fn the_product_keeps_the_order_of_the_lists_and_drops_repeats() {
-        let sizes = vec![Size::elements(2), Size::elements(1), Size::elements(2)];
-        let cases = Cases {
+    fn cases(sizes: &str) -> Cases {
+        Cases {
+            sizes: sizes.parse().unwrap(),
+            dtypes: vec![Dtype::Float32],
             ops: vec![Op::Sum],
             placements: vec![Placement::InPlace, Placement::OutOfPlace],
             modes: vec![Mode::Sync, Mode::Graph, Mode::Sync],
-            sizes: vec![(Dtype::Float32, sizes)],
-        };
-        let keys: Vec<_> = cases.product().iter().map(Case::key).collect();
+        }
+    }
+
+    #[test]
+    fn a_product_without_bounds_is_refused() {
+        let kinds = Cases { ops: Op::ALL.into(), dtypes: Dtype::ALL.into(), ..cases("64x1..100") };
+        assert!(kinds.product().unwrap_err().message().contains("10000 cases"));
+        assert!(cases("9B").product().is_err(), "9 bytes are no f32 elements");
+    }
+
+    #[test]
+    fn bytes_are_counted_in_elements_of_each_data_type() {
+        let both = Cases { dtypes: vec![Dtype::Float32, Dtype::Int8], ..cases("8B") }.product().unwrap();
+        assert_eq!((both[0].size.elements, both[4].size.elements), (2, 8));
+    }
+
+    #[test]
+    fn the_product_keeps_the_order_of_the_lists_and_drops_repeats() {
+        let cases = cases("2x1,4B,8B").product().unwrap();
+        let keys: Vec<_> = cases.iter().map(Case::key).collect();
         let expected = [
             "8B-f32-sum-ip-sync",
             "4B-f32-sum-ip-sync",

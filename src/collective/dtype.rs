@@ -7,45 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The type of one element, as NCCL knows it.
+/// The type of one element; the discriminant is the value of NCCL's `ncclDataType_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Dtype {
     /// 8-bit signed integer.
     #[serde(rename = "i8")]
-    Int8,
+    Int8 = 0,
     /// 8-bit unsigned integer.
     #[serde(rename = "u8")]
-    Uint8,
+    Uint8 = 1,
     /// 32-bit signed integer.
     #[serde(rename = "i32")]
-    Int32,
+    Int32 = 2,
     /// 32-bit unsigned integer.
     #[serde(rename = "u32")]
-    Uint32,
+    Uint32 = 3,
     /// 64-bit signed integer.
     #[serde(rename = "i64")]
-    Int64,
+    Int64 = 4,
     /// 64-bit unsigned integer.
     #[serde(rename = "u64")]
-    Uint64,
+    Uint64 = 5,
     /// IEEE 754 half precision.
     #[serde(rename = "f16")]
-    Float16,
+    Float16 = 6,
     /// IEEE 754 single precision.
     #[serde(rename = "f32")]
-    Float32,
+    Float32 = 7,
     /// IEEE 754 double precision.
     #[serde(rename = "f64")]
-    Float64,
+    Float64 = 8,
     /// bfloat16: the exponent of single precision, 8 bits of significand.
     #[serde(rename = "bf16")]
-    Bfloat16,
+    Bfloat16 = 9,
     /// 8-bit float with 4 bits of exponent, 3 of fraction.
     #[serde(rename = "f8e4m3")]
-    Float8E4m3,
+    Float8E4m3 = 10,
     /// 8-bit float with 5 bits of exponent, 2 of fraction.
     #[serde(rename = "f8e5m2")]
-    Float8E5m2,
+    Float8E5m2 = 11,
+}
+
+/// What a data type is called, and its size.
+struct Facts {
+    /// By us: printed and stored.
+    short: &'static str,
+    /// By nccl-tests, on its command line and in its tables.
+    name: &'static str,
+    /// By C, CUDA, PyTorch and the flags of servers.
+    aliases: &'static [&'static str],
+    bytes: u64,
+}
+
+const fn facts(short: &'static str, name: &'static str, bytes: u64, aliases: &'static [&'static str]) -> Facts {
+    Facts { short, name, aliases, bytes }
 }
 
 impl Dtype {
@@ -65,72 +80,45 @@ impl Dtype {
         Self::Float8E5m2,
     ];
 
-    /// Bytes of one element.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
+    const fn facts(self) -> Facts {
         match self {
-            Self::Int8 | Self::Uint8 | Self::Float8E4m3 | Self::Float8E5m2 => 1,
-            Self::Float16 | Self::Bfloat16 => 2,
-            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
-            Self::Int64 | Self::Uint64 | Self::Float64 => 8,
+            Self::Int8 => facts("i8", "int8", 1, &["char"]),
+            Self::Uint8 => facts("u8", "uint8", 1, &["uchar"]),
+            Self::Int32 => facts("i32", "int32", 4, &["int"]),
+            Self::Uint32 => facts("u32", "uint32", 4, &["uint"]),
+            Self::Int64 => facts("i64", "int64", 8, &["long"]),
+            Self::Uint64 => facts("u64", "uint64", 8, &["ulong"]),
+            Self::Float16 => facts("f16", "half", 2, &["fp16", "float16"]),
+            Self::Float32 => facts("f32", "float", 4, &["fp32", "float32"]),
+            Self::Float64 => facts("f64", "double", 8, &["fp64", "float64"]),
+            Self::Bfloat16 => facts("bf16", "bfloat16", 2, &["bf"]),
+            Self::Float8E4m3 => facts("f8e4m3", "f8e4m3", 1, &["fp8", "fp8_e4m3", "float8_e4m3fn", "float8e4m3"]),
+            Self::Float8E5m2 => facts("f8e5m2", "f8e5m2", 1, &["fp8_e5m2", "float8_e5m2", "float8e5m2"]),
         }
     }
 
-    /// The name nccl-tests uses, on its command line and in its tables.
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.facts().bytes
+    }
+
+    /// The name nccl-tests uses: `bfloat16`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Int8 => "int8",
-            Self::Uint8 => "uint8",
-            Self::Int32 => "int32",
-            Self::Uint32 => "uint32",
-            Self::Int64 => "int64",
-            Self::Uint64 => "uint64",
-            Self::Float16 => "half",
-            Self::Float32 => "float",
-            Self::Float64 => "double",
-            Self::Bfloat16 => "bfloat16",
-            Self::Float8E4m3 => "f8e4m3",
-            Self::Float8E5m2 => "f8e5m2",
-        }
+        self.facts().name
     }
 
     /// The short name we print and store: `bf16`.
     #[must_use]
     pub const fn short(self) -> &'static str {
-        match self {
-            Self::Int8 => "i8",
-            Self::Uint8 => "u8",
-            Self::Int32 => "i32",
-            Self::Uint32 => "u32",
-            Self::Int64 => "i64",
-            Self::Uint64 => "u64",
-            Self::Float16 => "f16",
-            Self::Float32 => "f32",
-            Self::Float64 => "f64",
-            Self::Bfloat16 => "bf16",
-            Self::Float8E4m3 => "f8e4m3",
-            Self::Float8E5m2 => "f8e5m2",
-        }
+        self.facts().short
     }
 
     /// The value of NCCL's `ncclDataType_t`.
     #[must_use]
     pub const fn nccl_id(self) -> u32 {
-        match self {
-            Self::Int8 => 0,
-            Self::Uint8 => 1,
-            Self::Int32 => 2,
-            Self::Uint32 => 3,
-            Self::Int64 => 4,
-            Self::Uint64 => 5,
-            Self::Float16 => 6,
-            Self::Float32 => 7,
-            Self::Float64 => 8,
-            Self::Bfloat16 => 9,
-            Self::Float8E4m3 => 10,
-            Self::Float8E5m2 => 11,
-        }
+        self as u32
     }
 
     /// The first NCCL version, major and minor, that has it.
@@ -151,24 +139,6 @@ impl Dtype {
             _ => None,
         }
     }
-
-    /// The other names it is known by: of PyTorch, C, CUDA and vLLM's flags.
-    const fn aliases(self) -> &'static [&'static str] {
-        match self {
-            Self::Int8 => &["char"],
-            Self::Uint8 => &["uchar"],
-            Self::Int32 => &["int"],
-            Self::Uint32 => &["uint"],
-            Self::Int64 => &["long"],
-            Self::Uint64 => &["ulong"],
-            Self::Float16 => &["fp16", "float16"],
-            Self::Float32 => &["fp32", "float32"],
-            Self::Float64 => &["fp64", "float64"],
-            Self::Bfloat16 => &["bf"],
-            Self::Float8E4m3 => &["fp8", "fp8_e4m3", "float8_e4m3fn", "float8e4m3"],
-            Self::Float8E5m2 => &["fp8_e5m2", "float8_e5m2", "float8e5m2"],
-        }
-    }
 }
 
 impl fmt::Display for Dtype {
@@ -182,8 +152,9 @@ impl FromStr for Dtype {
 
     fn from_str(text: &str) -> Result<Self> {
         let lower = text.to_ascii_lowercase();
-        let known =
-            |dtype: &Self| dtype.short() == lower || dtype.name() == lower || dtype.aliases().contains(&lower.as_str());
+        let known = |dtype: &Self| {
+            dtype.short() == lower || dtype.name() == lower || dtype.facts().aliases.contains(&lower.as_str())
+        };
         Self::ALL.into_iter().find(known).ok_or_else(|| unknown("data type", text, &Self::ALL))
     }
 }
@@ -364,7 +335,7 @@ mod tests {
     fn every_name_of_a_data_type_reads_as_that_type_alone() {
         let mut seen = std::collections::HashMap::new();
         for dtype in Dtype::ALL {
-            for &name in [dtype.short(), dtype.name()].iter().chain(dtype.aliases()) {
+            for &name in [dtype.short(), dtype.name()].iter().chain(dtype.facts().aliases) {
                 assert_eq!(name.parse::<Dtype>().unwrap(), dtype);
                 assert_eq!(*seen.entry(name).or_insert(dtype), dtype, "{name} names two types");
             }

@@ -1,5 +1,7 @@
 //! What is to be measured: env sets, configuration files, the schedule of visits, the environment of each.
 
+pub mod config;
 pub mod env_set;
 pub mod environment;
 pub mod schedule;
+pub mod settings;

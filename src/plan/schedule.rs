@@ -154,6 +154,18 @@ impl Plan {
         if self.libraries.len() == 1 { set.clone() } else { format!("{set} @ {}", self.libraries[arm.library].version) }
     }
 
+    /// The modes of the cases, each once, in the order of the cases.
+    #[must_use]
+    pub fn modes(&self) -> Vec<Mode> {
+        let mut modes: Vec<Mode> = Vec::new();
+        for case in &self.cases {
+            if !modes.contains(&case.mode) {
+                modes.push(case.mode);
+            }
+        }
+        modes
+    }
+
     /// Whether several ranks share a GPU.
     #[must_use]
     pub fn oversubscribed(&self) -> bool {

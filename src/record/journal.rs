@@ -76,10 +76,8 @@ impl Journal {
         let path = folder.join(FILE);
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let file = created.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                Error::usage(format!("{} already holds a run", folder.display()))
-                    .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display()))
-            }
+            std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} already holds a run", folder.display()))
+                .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())),
             _ => failed("create", &path, error),
         })?;
         let mut journal = Self { path, file, end: 0, entries: Vec::new() };
@@ -166,7 +164,8 @@ impl Journal {
             .and_then(|()| self.file.sync_data());
         written.map_err(|error| {
             // What reached the disk of this line is cut off when the journal is opened again.
-            failed("write to", &self.path, error).help("everything before it is kept; free space, then continue with --resume")
+            failed("write to", &self.path, error)
+                .help("everything before it is kept; free space, then continue with --resume")
         })?;
         self.end += bytes.len() as u64;
         Ok((offset, bytes.len() as u64))

@@ -5,4 +5,5 @@
 pub(crate) mod fixture;
 pub mod journal;
 pub mod run;
+pub mod summary;
 pub mod visit;

@@ -115,8 +115,10 @@ fn python_folders(variable: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
 /// Entries of `folder` whose name starts with `prefix`, sorted.
 fn matching(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)).map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     paths
 }
@@ -155,8 +157,12 @@ mod tests {
             ("LD_LIBRARY_PATH", format!("{}:{}", loader.display(), loader.display())),
             ("VIRTUAL_ENV", folder.path().join("venv").display().to_string()),
         ]));
-        let ours: Vec<_> = found.iter().filter(|found| found.path.starts_with(folder.path().canonicalize().unwrap())).collect();
-        assert_eq!(ours.iter().map(|found| found.by.as_str()).collect::<Vec<_>>(), ["LD_LIBRARY_PATH", "a Python wheel"]);
+        let ours: Vec<_> =
+            found.iter().filter(|found| found.path.starts_with(folder.path().canonicalize().unwrap())).collect();
+        assert_eq!(
+            ours.iter().map(|found| found.by.as_str()).collect::<Vec<_>>(),
+            ["LD_LIBRARY_PATH", "a Python wheel"]
+        );
         assert!(ours[0].path.ends_with("loader/libnccl.so.2.28.3"), "links are resolved");
     }
 

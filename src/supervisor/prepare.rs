@@ -38,8 +38,10 @@ pub fn probe(
     let arguments = [PROBE.to_owned(), WIRE_FD.to_string()];
     let output = private.file("probe.out");
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
-    let failed = |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
-    let child: Child<Probe> = Child::spawn(&spec, None::<&()>).map_err(|error| failed("did not start").because(error))?;
+    let failed =
+        |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
+    let child: Child<Probe> =
+        Child::spawn(&spec, None::<&()>).map_err(|error| failed("did not start").because(error))?;
     match child.hear(Instant::now() + PROBE_LIMIT, interrupted) {
         Heard::Received(Received::Message(probe)) => Ok(probe),
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),

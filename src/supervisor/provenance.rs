@@ -19,14 +19,16 @@ pub fn host() -> String {
 /// Release of the running kernel.
 #[must_use]
 pub fn kernel() -> String {
-    nix::sys::utsname::uname().map_or_else(|_| "unknown".to_owned(), |name| name.release().to_string_lossy().into_owned())
+    nix::sys::utsname::uname()
+        .map_or_else(|_| "unknown".to_owned(), |name| name.release().to_string_lossy().into_owned())
 }
 
 /// Model of the CPU.
 #[must_use]
 pub fn cpu() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    let model =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
     model.unwrap_or("unknown").to_owned()
 }
 

@@ -255,7 +255,9 @@ impl Watch {
         self.clock(|timings| &mut timings.exit);
         match (last_word, status) {
             (Some(word), _) => word,
-            (None, Err(error)) => Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") },
+            (None, Err(error)) => {
+                Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") }
+            }
             (None, Ok(status)) => match signal_of(status) {
                 Some(signal) => Outcome::Crashed { signal, at: self.at },
                 None => Outcome::Exited { code: status.code().unwrap_or(-1), at: self.at },

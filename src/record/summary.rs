@@ -1,0 +1,292 @@
+//! From visits to cells: [`Tally`] keeps what verdicts need of each visit; [`summarize`] makes the cells of a run.
+
+use std::collections::BTreeMap;
+
+use super::journal::Journal;
+use super::run::{Applied, Cell, Joint, Verdict};
+use super::visit::{Outcome, Visit};
+use crate::collective::Mode;
+use crate::error::Result;
+use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::stats::{self, Judgement, Looks, Pair, Sample, Tolerance};
+use crate::units::Micros;
+
+/// What verdicts need of the visits made so far: a value per communicator, and what went wrong.
+#[derive(Debug, Default)]
+pub struct Tally {
+    cells: BTreeMap<(Arm, usize), Vec<stats::Visit>>,
+    arms: BTreeMap<Arm, ArmTally>,
+}
+
+#[derive(Debug, Default)]
+struct ArmTally {
+    visits: u32,
+    failed: Vec<String>,
+    checks: BTreeMap<usize, (u64, u64)>,
+}
+
+impl Tally {
+    /// The tally of a journal's visits.
+    pub fn of(journal: &Journal) -> Result<Self> {
+        let mut tally = Self::default();
+        for entry in journal.entries() {
+            tally.add(&journal.read(entry)?)?;
+        }
+        Ok(tally)
+    }
+
+    /// Takes one more visit into account.
+    pub fn add(&mut self, visit: &Visit) -> Result<()> {
+        if visit.outcome == Outcome::Interrupted {
+            return Ok(());
+        }
+        let arm = self.arms.entry(visit.arm).or_default();
+        arm.visits += 1;
+        for replicate in &visit.replicates {
+            let checks = arm.checks.entry(replicate.case).or_default();
+            checks.0 += replicate.checks.outputs;
+            checks.1 += replicate.checks.wrong;
+        }
+        if !visit.outcome.is_completed() {
+            arm.failed.push(visit.outcome.to_string());
+            return Ok(());
+        }
+        let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for replicate in &visit.replicates {
+            values.entry(replicate.case).or_default().push(replicate.median_us);
+        }
+        for (case, values) in values {
+            let of_cell = self.cells.entry((visit.arm, case)).or_default();
+            of_cell.push(stats::Visit::new(visit.round, values)?);
+        }
+        Ok(())
+    }
+
+    /// Rounds in which every arm of the plan that has not failed was visited.
+    #[must_use]
+    pub fn complete_rounds(&self, plan: &Plan) -> u32 {
+        let visits = |arm: Arm| self.arms.get(&arm).map_or(0, |arm| arm.visits);
+        plan.arms().filter(|arm| !self.has_failed(*arm)).map(visits).min().unwrap_or(0)
+    }
+
+    /// Whether a visit of this arm did not complete with right data.
+    #[must_use]
+    pub fn has_failed(&self, arm: Arm) -> bool {
+        self.arms.get(&arm).is_some_and(|arm| !arm.failed.is_empty())
+    }
+
+    fn cell(&self, arm: Arm, case: usize) -> Result<stats::Cell> {
+        stats::Cell::new(self.cells.get(&(arm, case)).cloned().unwrap_or_default())
+    }
+
+    fn wrong(&self, arm: Arm, case: usize) -> (u64, u64) {
+        self.arms.get(&arm).and_then(|arm| arm.checks.get(&case)).copied().unwrap_or_default()
+    }
+
+    fn failures(&self, arm: Arm) -> Option<String> {
+        let arm = self.arms.get(&arm)?;
+        let first = arm.failed.first()?;
+        Some(format!("{} of {} visits failed: {first}", arm.failed.len(), arm.visits))
+    }
+}
+
+/// The judged family of a run: every case of every arm but the baseline, then the joint comparisons by arm and mode.
+pub struct Judged {
+    cells: BTreeMap<(Arm, usize), Judgement>,
+    joint: BTreeMap<(Arm, Mode), Judgement>,
+}
+
+impl Judged {
+    /// Whether every cell has its verdict, those of the arms in `out` left aside.
+    #[must_use]
+    pub fn all_decided_but(&self, out: &[Arm]) -> bool {
+        self.cells.iter().all(|((arm, _), judgement)| out.contains(arm) || judgement.verdict.is_decided())
+    }
+
+    /// How many cells have their verdict, and how many there are.
+    #[must_use]
+    pub fn decided(&self) -> (usize, usize) {
+        let decided = self.cells.values().filter(|judgement| judgement.verdict.is_decided()).count();
+        (decided, self.cells.len())
+    }
+
+    /// The ratio of one cell with its 95% interval, when there are rounds enough.
+    #[must_use]
+    pub fn ratio(&self, arm: Arm, case: usize) -> Option<(f64, [f64; 2])> {
+        let comparison = self.cells.get(&(arm, case))?.comparison?;
+        let (low, high) = comparison.interval(0.95);
+        Some((comparison.ratio(), [low, high]))
+    }
+}
+
+/// Judges all that was measured so far.
+pub fn judge(plan: &Plan, tally: &Tally) -> Result<Judged> {
+    let rounds = tally.complete_rounds(plan);
+    let how = stats::Plan {
+        tolerance: Tolerance::new(plan.tolerance)?,
+        looks: if plan.rounds == Rounds::Auto { Looks::Auto } else { Looks::Once },
+        error: stats::Plan::ERROR,
+    };
+    let Some(baseline) = plan.arms().next() else { return Ok(Judged { cells: [].into(), joint: [].into() }) };
+    let modes = plan.modes();
+    let mut measured = BTreeMap::new();
+    for arm in plan.arms() {
+        for case in 0..plan.cases.len() {
+            measured.insert((arm, case), tally.cell(arm, case)?);
+        }
+    }
+    let keys: Vec<_> = measured.keys().copied().filter(|(arm, _)| *arm != baseline).collect();
+    let pair = |(arm, case): &(Arm, usize)| Pair {
+        baseline: &measured[&(baseline, *case)],
+        candidate: &measured[&(*arm, *case)],
+        kin: modes.iter().position(|mode| *mode == plan.cases[*case].mode).unwrap_or(0) as u32,
+    };
+    let pairs: Vec<_> = keys.iter().map(pair).collect();
+    let cells = keys.iter().copied().zip(stats::judge(&how, &pairs, rounds)).collect();
+
+    let joint_of = |arm: Arm, mode: Mode| {
+        let cases = (0..plan.cases.len()).filter(|case| plan.cases[*case].mode == mode);
+        stats::Cell::joint(&cases.map(|case| &measured[&(arm, case)]).collect::<Vec<_>>())
+    };
+    let mut joint = BTreeMap::new();
+    for mode in modes {
+        let base = joint_of(baseline, mode);
+        let arms: Vec<_> = plan.arms().filter(|arm| *arm != baseline).collect();
+        let candidates: Vec<_> = arms.iter().map(|arm| joint_of(*arm, mode)).collect();
+        let pairs: Vec<_> = candidates.iter().map(|candidate| Pair { baseline: &base, candidate, kin: 0 }).collect();
+        let judged = stats::judge(&how, &pairs, rounds);
+        joint.extend(arms.into_iter().map(|arm| (arm, mode)).zip(judged));
+    }
+    Ok(Judged { cells, joint })
+}
+
+/// The cells and joint verdicts of a run, by arm, then case. Samples are read from the journal arm by arm.
+pub fn summarize(plan: &Plan, journal: &Journal, tally: &Tally) -> Result<(Vec<Cell>, Vec<Joint>)> {
+    let judged = judge(plan, tally)?;
+    let seconds = seconds_per_round(journal)?;
+    let mut cells = Vec::new();
+    for arm in plan.arms() {
+        let mut samples: Vec<Vec<f64>> = vec![Vec::new(); plan.cases.len()];
+        let mut replicates = vec![0; plan.cases.len()];
+        for entry in journal.entries().iter().filter(|entry| entry.arm == arm && entry.completed) {
+            for replicate in journal.read(entry)?.replicates {
+                samples[replicate.case].extend(replicate.samples_us);
+                replicates[replicate.case] += 1;
+            }
+        }
+        for (case, samples) in samples.into_iter().enumerate() {
+            let sample = if samples.is_empty() { None } else { Some(Sample::new(samples)?) };
+            let mut cell = measured(plan, tally, arm, case, sample.as_ref())?;
+            cell.replicates = replicates[case];
+            give_verdict(&mut cell, plan, tally, &judged, seconds);
+            cells.push(cell);
+        }
+    }
+    let joint = judged.joint.iter().map(|((arm, mode), judgement)| {
+        let interval = judgement.comparison.map(|c| c.interval(0.95));
+        Joint {
+            arm: *arm,
+            set: plan.sets[arm.set].name.clone(),
+            mode: *mode,
+            ratio: judgement.comparison.map(|c| c.ratio()),
+            ratio_interval: interval.map(<[f64; 2]>::from),
+            verdict: if tally.failures(*arm).is_some() { Verdict::Invalid } else { judgement.verdict.into() },
+        }
+    });
+    Ok((cells, joint.collect()))
+}
+
+fn seconds_per_round(journal: &Journal) -> Result<Option<f64>> {
+    let rounds = journal.entries().iter().map(|entry| entry.round + 1).max().unwrap_or(0);
+    let mut seconds = 0.0;
+    for entry in journal.entries() {
+        seconds += journal.read(entry)?.seconds;
+    }
+    Ok((rounds > 0).then(|| seconds / f64::from(rounds)))
+}
+
+fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&Sample>) -> Result<Cell> {
+    let of = &plan.cases[case];
+    let visits = tally.cell(arm, case)?;
+    let typical = visits.typical();
+    let summary = sample.map(Sample::summary);
+    let median = typical.map(|typical| typical.point).or(summary.map(|summary| summary.median.0));
+    let (checked_outputs, wrong_outputs) = tally.wrong(arm, case);
+    Ok(Cell {
+        arm,
+        set: plan.sets[arm.set].name.clone(),
+        nccl: plan.libraries[arm.library].version,
+        launch: plan.launch,
+        ranks: plan.ranks,
+        case,
+        dtype: of.dtype,
+        op: of.op,
+        in_place: of.placement == crate::collective::Placement::InPlace,
+        size_bytes: of.bytes().0,
+        mode: of.mode,
+        visits: visits.visits() as u32,
+        replicates: 0,
+        median_us: median,
+        interval_us: typical.map(|typical| typical.interval.into()),
+        mean_us: summary.map(|summary| summary.mean.0),
+        p95_us: summary.map(|summary| summary.p95.0),
+        p99_us: summary.map(|summary| summary.p99.0),
+        min_us: summary.map(|summary| summary.min.0),
+        algbw_gbps: median.map(|median| of.algbw(Micros(median)).0),
+        busbw_gbps: median.map(|median| of.busbw(Micros(median), plan.ranks as usize).0),
+        ratio: None,
+        ratio_interval: None,
+        verdict: Verdict::Undecided,
+        verdict_reason: None,
+        applied: Applied::Unverified,
+        checked_outputs,
+        wrong_outputs,
+    })
+}
+
+fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, seconds_per_round: Option<f64>) {
+    let baseline = plan.arms().next();
+    let judgement = judged.cells.get(&(cell.arm, cell.case));
+    if let Some((ratio, interval)) = judged.ratio(cell.arm, cell.case) {
+        cell.ratio = Some(ratio);
+        cell.ratio_interval = Some(interval);
+    }
+    (cell.verdict, cell.verdict_reason) = match judgement {
+        _ if cell.wrong_outputs > 0 => {
+            let reason = format!("{} of {} outputs are wrong", cell.wrong_outputs, cell.checked_outputs);
+            (Verdict::Invalid, Some(reason))
+        }
+        _ if tally.failures(cell.arm).is_some() => (Verdict::Invalid, tally.failures(cell.arm)),
+        _ if cell.median_us.is_none() => (Verdict::Invalid, Some("nothing was measured".to_owned())),
+        None => (Verdict::Baseline, None),
+        Some(_) if baseline.and_then(|arm| tally.failures(arm)).is_some() => {
+            (Verdict::Invalid, Some("the baseline failed".to_owned()))
+        }
+        Some(judgement) => {
+            let reason = match judgement.verdict {
+                stats::Verdict::Undecided(why) => Some(forecast(why, seconds_per_round)),
+                _ => None,
+            };
+            (judgement.verdict.into(), reason)
+        }
+    };
+}
+
+/// Why a cell is undecided, with the time that would decide it.
+fn forecast(why: stats::Undecided, seconds_per_round: Option<f64>) -> String {
+    match (why, seconds_per_round) {
+        (stats::Undecided::More(rounds), Some(seconds)) => format!("{why} ({:.0} s)", f64::from(rounds) * seconds),
+        _ => why.to_string(),
+    }
+}
+
+impl From<stats::Verdict> for Verdict {
+    fn from(verdict: stats::Verdict) -> Self {
+        match verdict {
+            stats::Verdict::Faster => Self::Faster,
+            stats::Verdict::Slower => Self::Slower,
+            stats::Verdict::Same => Self::Same,
+            stats::Verdict::Undecided(_) => Self::Undecided,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The loop over rounds: all arms in random order, each visit recorded as it ends, until the plan says that it is enough.
+
+use std::time::{Duration, Instant};
+
+use super::private::Private;
+use super::visit::{Planned, Progress, Setup, visit};
+use crate::error::Result;
+use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::record::journal::Journal;
+use crate::record::summary::{Judged, Tally, judge};
+use crate::record::visit::{Outcome, Visit};
+use crate::stats::Looks;
+
+/// Why a sweep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The planned rounds were made, or every cell is decided.
+    Complete,
+    /// The time limit would have been passed.
+    TimeLimit,
+    /// The last planned look was taken and some cells are still undecided.
+    LastLook,
+    /// Nothing is left that could be compared: the baseline failed, or every other arm did.
+    NothingToCompare,
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// Who is told of a sweep's progress.
+pub trait Observer {
+    /// A visit begins: its place in the round (from 0) and the visits of this round.
+    fn visit_begins(&mut self, planned: Planned, place: usize, of: usize);
+    /// Something happened in the visit under way.
+    fn progress(&mut self, progress: Progress);
+    /// A visit ended and is recorded.
+    fn visit_ended(&mut self, visit: &Visit);
+    /// All arms were visited `rounds` times and judged.
+    fn round_ended(&mut self, rounds: u32, judged: &Judged);
+}
+
+/// A sweep under way.
+pub struct Sweep<'a> {
+    /// What to measure.
+    pub plan: &'a Plan,
+    /// What workers need.
+    pub setup: &'a Setup,
+    /// Folder for links and logs.
+    pub private: &'a Private,
+    /// Where visits are recorded.
+    pub journal: &'a mut Journal,
+    /// What was measured so far; of a resumed journal when the run is continued.
+    pub tally: &'a mut Tally,
+    /// Whether the user has interrupted.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Sweep<'_> {
+    /// Makes the visits that are not in the journal yet.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Ended> {
+        let begun = Instant::now();
+        let mut round = 0;
+        loop {
+            if let Some(ended) = self.enough(round, begun)? {
+                return Ok(ended);
+            }
+            if self.make_round(round, observer)? == Outcome::Interrupted {
+                return Ok(Ended::Interrupted);
+            }
+            round += 1;
+            observer.round_ended(round, &judge(self.plan, self.tally)?);
+        }
+    }
+
+    /// Visits every arm that has not failed and was not yet visited in this round.
+    fn make_round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<Outcome> {
+        let due: Vec<Arm> = self.plan.round(round).into_iter().filter(|arm| self.is_due(*arm, round)).collect();
+        for (place, arm) in due.iter().enumerate() {
+            let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
+            let planned = Planned { index, round, arm: *arm };
+            observer.visit_begins(planned, place, due.len());
+            let mut progress = |progress: Progress| observer.progress(progress);
+            let visit = visit(self.plan, self.setup, self.private, planned, self.interrupted, &mut progress);
+            if visit.outcome == Outcome::Interrupted {
+                return Ok(Outcome::Interrupted);
+            }
+            self.journal.append(&visit)?;
+            self.tally.add(&visit)?;
+            observer.visit_ended(&visit);
+        }
+        Ok(Outcome::Completed)
+    }
+
+    fn is_due(&self, arm: Arm, round: u32) -> bool {
+        let made = self.journal.entries().iter().any(|entry| entry.arm == arm && entry.round == round);
+        !made && !self.tally.has_failed(arm)
+    }
+
+    /// Whether to stop before `round`.
+    fn enough(&self, round: u32, begun: Instant) -> Result<Option<Ended>> {
+        let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);
+        let next_would_end = begun.elapsed().as_secs_f64() * f64::from(round + 1) / f64::from(round.max(1));
+        Ok(match self.plan.rounds {
+            Rounds::Fixed(rounds) if round >= rounds => Some(Ended::Complete),
+            Rounds::Auto if round >= 1 && self.nothing_to_compare() => Some(Ended::NothingToCompare),
+            Rounds::Auto if round >= 1 && judge(self.plan, self.tally)?.all_decided_but(&self.failed()) => {
+                Some(Ended::Complete)
+            }
+            Rounds::Auto if round >= 1 && Looks::Auto.next(round).is_none() => Some(Ended::LastLook),
+            _ if round >= 1 && limit.is_some_and(|limit| next_would_end > limit.as_secs_f64()) => {
+                Some(Ended::TimeLimit)
+            }
+            _ => None,
+        })
+    }
+
+    fn failed(&self) -> Vec<Arm> {
+        self.plan.arms().filter(|arm| self.tally.has_failed(*arm)).collect()
+    }
+
+    fn nothing_to_compare(&self) -> bool {
+        let (failed, mut arms) = (self.failed(), self.plan.arms());
+        let Some(baseline) = arms.next() else { return true };
+        failed.contains(&baseline) || arms.all(|arm| failed.contains(&arm))
+    }
+}
