@@ -66,6 +66,44 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// Both ends of an interval as [`significant`] writes them, one en dash between: `46.9–49.6`.
+#[must_use]
+pub fn range(low: f64, high: f64) -> String {
+    format!("{}–{}", significant(low), significant(high))
+}
+
+/// A count with its digits in groups of three: `28 800`. The space does not break.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut shown = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push('\u{a0}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A span of seconds, in the two largest units that matter: `8.4 s`, `58 s`, `2 min 5 s`, `1 h 12 min`.
+#[must_use]
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        _ if seconds < 9.95 => format!("{seconds:.1} s"),
+        s if s < 120 => format!("{s} s"),
+        s if s < 7200 => format!("{} min {} s", s / 60, s % 60),
+        s => format!("{} h {} min", s / 3600, s % 3600 / 60),
+    }
+}
+
+/// `count` things: `1 size`, `4 sizes`. For words whose plural is formed with an s.
+#[must_use]
+pub fn plural(count: usize, thing: &str) -> String {
+    format!("{} {thing}{}", self::count(count as u64), if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +124,23 @@ mod tests {
     fn times_print_with_three_significant_digits() {
         let shown: Vec<_> = [9.874, 9.996, 48.24, 99.96, 1234.5].map(|t| Micros(t).to_string()).into();
         assert_eq!(shown, ["9.87 µs", "10.0 µs", "48.2 µs", "100 µs", "1234 µs"]);
+    }
+
+    #[test]
+    fn ends_of_an_interval_have_their_own_digits() {
+        assert_eq!(range(9.874, 10.21), "9.87–10.2");
+    }
+
+    #[test]
+    fn long_counts_are_grouped() {
+        let shown = [7, 800, 28_800, 1_234_567].map(|n| count(n).replace('\u{a0}', " "));
+        assert_eq!(shown, ["7", "800", "28 800", "1 234 567"]);
+        assert_eq!((plural(1, "size"), plural(0, "size")), ("1 size".into(), "0 sizes".into()));
+    }
+
+    #[test]
+    fn durations_print_in_two_units() {
+        let shown = [0.0, 8.44, 9.96, 58.2, 119.6, 7199.7, 7260.0].map(duration);
+        assert_eq!(shown, ["0.0 s", "8.4 s", "10 s", "58 s", "2 min 0 s", "2 h 0 min", "2 h 1 min"]);
     }
 }

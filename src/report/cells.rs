@@ -1,0 +1,144 @@
+//! The cells of a run as the formatters show them: grouped into tables, each figure as text.
+
+use crate::collective::{Case, Dtype, Mode, Op, Placement};
+use crate::plan::schedule::Arm;
+use crate::record::run::{Applied, Cell, Run, Verdict};
+use crate::units;
+
+use super::ink::{Tone, plain};
+
+/// Shown where there is no figure.
+pub(super) const NONE: &str = "-";
+
+/// Cases that differ in size only: one table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Group {
+    pub(super) mode: Mode,
+    pub(super) dtype: Dtype,
+    pub(super) op: Op,
+    pub(super) placement: Placement,
+    /// Indices into the plan's cases.
+    pub(super) cases: Vec<usize>,
+}
+
+impl Group {
+    fn of(case: &Case) -> Self {
+        Self { mode: case.mode, dtype: case.dtype, op: case.op, placement: case.placement, cases: Vec::new() }
+    }
+
+    fn takes(&self, case: &Case) -> bool {
+        (self.mode, self.dtype, self.op, self.placement) == (case.mode, case.dtype, case.op, case.placement)
+    }
+
+    /// `graph, bf16 sum out-of-place`
+    pub(super) fn title(&self) -> String {
+        format!("{}, {} {} {}", self.mode, self.dtype, self.op, self.placement)
+    }
+}
+
+/// The tables of a run in the order of its plan.
+pub(super) fn groups(cases: &[Case]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (at, case) in cases.iter().enumerate() {
+        match groups.iter_mut().find(|group| group.takes(case)) {
+            Some(group) => group.cases.push(at),
+            None => groups.push(Group { cases: vec![at], ..Group::of(case) }),
+        }
+    }
+    groups
+}
+
+/// The modes of a run in the order of its plan.
+pub(super) fn modes(run: &Run) -> Vec<Mode> {
+    let mut modes = Vec::new();
+    for case in &run.header.plan.cases {
+        if !modes.contains(&case.mode) {
+            modes.push(case.mode);
+        }
+    }
+    modes
+}
+
+/// The cell of an arm and case, when the run has it.
+pub(super) fn find(run: &Run, arm: Arm, case: usize) -> Option<&Cell> {
+    run.cells.iter().find(|cell| cell.arm == arm && cell.case == case)
+}
+
+/// All arms of a run, the baseline first.
+pub(super) fn arms(run: &Run) -> Vec<Arm> {
+    run.header.plan.arms().collect()
+}
+
+/// The name of an arm, safe to print.
+pub(super) fn name(run: &Run, arm: Arm) -> String {
+    plain(&run.header.plan.arm_name(arm))
+}
+
+/// `value` with three significant digits, or [`NONE`].
+pub(super) fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| NONE.into(), units::significant)
+}
+
+/// `46.9–49.6`, or nothing where no interval could be drawn.
+pub(super) fn interval(ends: Option<[f64; 2]>) -> String {
+    ends.map_or_else(String::new, |[low, high]| units::range(low, high))
+}
+
+/// The verdict in its colour.
+pub(super) fn verdict(verdict: Verdict) -> String {
+    let text = verdict.to_string();
+    match verdict {
+        Verdict::Faster => Tone::Good.ink(&text),
+        Verdict::Slower | Verdict::Invalid => Tone::Bad.ink(&text),
+        Verdict::Undecided => Tone::Doubt.ink(&text),
+        Verdict::Baseline => Tone::Quiet.ink(&text),
+        Verdict::Same => text,
+    }
+}
+
+/// Whether the settings took effect, in its colour.
+pub(super) fn applied(applied: Applied) -> String {
+    let text = applied.to_string();
+    match applied {
+        Applied::Applied => text,
+        Applied::Unverified => Tone::Doubt.ink(&text),
+        Applied::Partly | Applied::Overridden | Applied::NotApplied => Tone::Bad.ink(&text),
+    }
+}
+
+/// `at all 4 sizes`, `at 2 of 4 sizes`, `at 7168x1`: where something holds, of `all` cases of one mode.
+pub(super) fn at(run: &Run, cases: &[usize], all: usize) -> String {
+    let one_group = groups(&run.header.plan.cases).len() == modes(run).len();
+    let thing = if one_group { "size" } else { "case" };
+    match (cases, all) {
+        (&[only], 1) => format!("at {}", label(run, only)),
+        (some, all) if some.len() == all => format!("at all {}", units::plural(all, thing)),
+        (some, all) => format!("at {} of {}", some.len(), units::plural(all, thing)),
+    }
+}
+
+/// How texts name a case: by its size, and by all else when the tables of one mode differ in more.
+pub(super) fn label(run: &Run, case: usize) -> String {
+    let case = run.header.plan.cases[case];
+    if groups(&run.header.plan.cases).len() == 1 { case.label() } else { case.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn cases_that_differ_in_more_than_size_stand_in_tables_of_their_own() {
+        let mut in_place = fixture::case(1, Mode::Graph);
+        in_place.placement = Placement::InPlace;
+        let cases = [fixture::case(1, Mode::Graph), in_place, fixture::case(1, Mode::Sync), fixture::case(2, Mode::Graph)];
+        let found: Vec<_> = groups(&cases).into_iter().map(|group| (group.title(), group.cases)).collect();
+        let expected = [
+            ("graph, bf16 sum out-of-place".to_owned(), vec![0, 3]),
+            ("graph, bf16 sum in-place".to_owned(), vec![1]),
+            ("sync, bf16 sum out-of-place".to_owned(), vec![2]),
+        ];
+        assert_eq!(found, expected);
+    }
+}

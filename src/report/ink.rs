@@ -1,0 +1,181 @@
+//! [`Style`] of the terminal, and text that carries its colours without a width.
+//!
+//! While a report is laid out, colours are invisible characters of no width around the coloured words, so that tables and
+//! line breaks see the words only. [`Style::finish`] turns them into escape sequences, or drops them, as the last step.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What the reader's terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    /// Whether escape sequences for colours may be written.
+    pub color: bool,
+    /// Whether characters beyond ASCII may be written.
+    pub unicode: bool,
+}
+
+impl Default for Style {
+    /// What any terminal and any file can take: 80 columns, no colour.
+    fn default() -> Self {
+        Self { width: 80, color: false, unicode: true }
+    }
+}
+
+/// What a coloured word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// As wished.
+    Good,
+    /// Must be looked at.
+    Bad,
+    /// Not known yet, or of doubt.
+    Doubt,
+    /// Not what the eye should find first.
+    Quiet,
+    /// What the eye should find first.
+    Strong,
+}
+
+/// Ends every tone. Unicode's word joiner: no width, no meaning between words.
+const END: char = '\u{2060}';
+
+impl Tone {
+    const ALL: [Self; 5] = [Self::Good, Self::Bad, Self::Doubt, Self::Quiet, Self::Strong];
+
+    /// Unicode's invisible operators, which no report contains otherwise, and a format character.
+    const fn mark(self) -> char {
+        match self {
+            Self::Good => '\u{2061}',
+            Self::Bad => '\u{2062}',
+            Self::Doubt => '\u{2063}',
+            Self::Quiet => '\u{2064}',
+            Self::Strong => '\u{206a}',
+        }
+    }
+
+    const fn escape(self) -> &'static str {
+        match self {
+            Self::Good => "\x1b[32m",
+            Self::Bad => "\x1b[1;31m",
+            Self::Doubt => "\x1b[33m",
+            Self::Quiet => "\x1b[2m",
+            Self::Strong => "\x1b[1m",
+        }
+    }
+
+    /// `text` in this tone.
+    pub(super) fn ink(self, text: &str) -> String {
+        if text.is_empty() { String::new() } else { format!("{}{text}{END}", self.mark()) }
+    }
+}
+
+impl Style {
+    /// The text as the terminal takes it.
+    pub(super) fn finish(self, text: &str) -> String {
+        let mut finished = String::with_capacity(text.len());
+        for c in text.chars() {
+            match Tone::ALL.into_iter().find(|tone| tone.mark() == c) {
+                Some(tone) if self.color => finished.push_str(tone.escape()),
+                None if c == END && self.color => finished.push_str("\x1b[0m"),
+                None if c != END => finished.push(if self.unicode { c } else { ascii(c) }),
+                Some(_) | None => {}
+            }
+        }
+        finished
+    }
+}
+
+/// The nearest ASCII character of the same width, for the characters reports themselves write.
+fn ascii(c: char) -> char {
+    match c {
+        'µ' => 'u',
+        '–' => '-',
+        '×' => 'x',
+        '·' => '|',
+        '…' => '~',
+        '─' => '-',
+        '\u{a0}' => ' ',
+        c => c,
+    }
+}
+
+/// Columns that `text` takes.
+pub(super) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` in at most `columns`, the end replaced by `…` when it is longer.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut left = columns.saturating_sub(1);
+    for c in text.chars() {
+        match c.width().unwrap_or(0) {
+            w if w > left => break,
+            w => left -= w,
+        }
+        kept.push(c);
+    }
+    if columns > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Text of others (a library's log, a name) without what would move the cursor or change colours.
+pub(super) fn plain(text: &str) -> String {
+    let harmless = |c: &char| !c.is_control() && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
+    text.replace(['\t', '\n'], " ").chars().filter(harmless).collect()
+}
+
+/// Appends `text`, wrapped to `columns`; its first line begins with `first`, the others are as deep as `first` is wide.
+pub(super) fn paragraph(out: &mut String, first: &str, text: &str, columns: usize) {
+    let deep = " ".repeat(width(first));
+    let options = textwrap::Options::new(columns.max(width(first) + 20))
+        .initial_indent(first)
+        .subsequent_indent(&deep)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .word_separator(textwrap::WordSeparator::AsciiSpace);
+    out.push_str(&textwrap::fill(text, options));
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tones_have_no_width_and_become_escapes_or_nothing() {
+        for tone in Tone::ALL {
+            let text = tone.ink("same");
+            assert_eq!(width(&text), 4);
+            assert_eq!(Style::default().finish(&text), "same");
+            let colored = Style { color: true, ..Style::default() }.finish(&text);
+            assert_eq!(colored, format!("{}same\x1b[0m", tone.escape()));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_ends_in_an_ellipsis() {
+        assert_eq!(cut("pcie-ll", 7), "pcie-ll");
+        assert_eq!(cut("pcie-ll-16", 7), "pcie-l…");
+        assert_eq!(cut("環境変数", 5), "環境…");
+        assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn ascii_has_the_same_width() {
+        let text = "48.2 µs · 46.9–49.6 × 6…";
+        let ascii = Style { unicode: false, ..Style::default() }.finish(text);
+        assert!(ascii.is_ascii() && ascii.len() == width(text), "{ascii}");
+    }
+
+    #[test]
+    fn text_of_others_cannot_steer_the_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\tc\u{2061}\r"), "a[2Jb c");
+    }
+}

@@ -1,0 +1,15 @@
+//! What a run looks like: [`table`] for people at a terminal, [`machine`] for programs and documents.
+//!
+//! Formatters are pure: they work from a [`Run`](crate::record::run::Run), measured now or read from a file, and need no GPU.
+
+mod cells;
+mod conclusion;
+mod findings;
+mod head;
+mod ink;
+pub mod machine;
+mod sheet;
+pub mod table;
+
+pub use ink::Style;
+pub use machine::{Format, write};

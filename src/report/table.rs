@@ -1,0 +1,218 @@
+//! The report of a run for a terminal: head, tables, findings, conclusion.
+//!
+//! Env sets stand beside each other when the terminal is wide enough for all of them, else under each other.
+
+use crate::collective::Mode;
+use crate::plan::schedule::Arm;
+use crate::record::run::{Cell, Run, Verdict};
+
+use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, modes, name, verdict};
+use super::conclusion::{self, SENTENCES, percent};
+use super::ink::{Style, Tone, cut, paragraph};
+use super::sheet::{Align, Column, Sheet};
+use super::{findings, head};
+
+/// Narrowest report. A narrower terminal breaks its lines itself.
+const LEAST: usize = 60;
+/// Widest text; tables may be wider.
+const WIDEST: usize = 110;
+/// Columns of a label and the blanks around it.
+const LABEL: usize = 9;
+/// Columns a name keeps when it must be cut.
+const NAME: usize = 10;
+
+/// The report of `run`.
+#[must_use]
+pub fn render(run: &Run, style: Style) -> String {
+    let style = Style { width: style.width.max(LEAST), ..style };
+    let columns = style.width.min(WIDEST);
+    let mut out = String::new();
+    paragraph(&mut out, "", &Tone::Strong.ink(&head::title(run)), columns);
+    if let Some(alarm) = head::alarm(run) {
+        paragraph(&mut out, "", &Tone::Bad.ink(&alarm), columns);
+    }
+    out.push('\n');
+    labelled(&mut out, head::lines(run), columns);
+    for group in groups(&run.header.plan.cases) {
+        out.push('\n');
+        out.push_str(&table(run, &group, style.width));
+    }
+    for mode in modes(run) {
+        out.push_str(&together(run, mode, style.width));
+    }
+    out.push('\n');
+    labelled(&mut out, findings::lines(run), columns);
+    out.push('\n');
+    for sentence in conclusion::sentences(run) {
+        paragraph(&mut out, "", &sentence, columns);
+    }
+    style.finish(&out)
+}
+
+/// Lines with a label at their left; a label is not repeated.
+fn labelled(out: &mut String, lines: Vec<head::Line>, columns: usize) {
+    let mut last = "";
+    for (label, text) in lines {
+        let shown = if label == last { "" } else { label };
+        last = label;
+        let first = format!("  {}{} ", Tone::Quiet.ink(shown), " ".repeat(LABEL - shown.len()));
+        match label {
+            "" => out.push_str(&format!("{}{}\n", " ".repeat(LABEL + 5), cut(&text, columns - LABEL - 5))),
+            _ => paragraph(out, &first, &text, columns),
+        }
+    }
+}
+
+/// One table with its title.
+fn table(run: &Run, group: &Group, columns: usize) -> String {
+    let across = across(run, group);
+    let sheet = if across.width() <= columns { across } else { down(run, group).fit(columns, "set", NAME) };
+    let base = name(run, Arm { set: 0, library: 0 });
+    let several = arms(run).len() > 1;
+    let ratio = if several { format!("; ratio: to {base}, tolerance {}", percent(run.header.plan.tolerance)) } else { String::new() };
+    format!("{}{ratio}\n{}", Tone::Strong.ink(&group.title()), sheet.render())
+}
+
+fn median() -> Column {
+    Column::new("median", "µs", Align::Point)
+}
+
+fn its_interval() -> Column {
+    Column::new("95%", "interval", Align::Dash)
+}
+
+fn busbw() -> Column {
+    Column::new("busbw", "GB/s", Align::Point).spare(2)
+}
+
+fn ratio() -> Column {
+    Column::new("ratio", "", Align::Point)
+}
+
+fn verdicts() -> Column {
+    Column::new("verdict", "", Align::Left)
+}
+
+/// A row for each size, the sets beside each other.
+fn across(run: &Run, group: &Group) -> Sheet {
+    let mut sheet = Sheet::new(Vec::new());
+    let cases = || group.cases.iter().map(|&at| &run.header.plan.cases[at]);
+    sheet.add(Column::new("size", "", Align::Right), cases().map(|case| case.label()).collect());
+    sheet.add(Column::new("bytes", "", Align::Right), cases().map(|case| case.bytes().0.to_string()).collect());
+    for (at, arm) in arms(run).into_iter().enumerate() {
+        let cells: Vec<Option<&Cell>> = group.cases.iter().map(|&case| find(run, arm, case)).collect();
+        let texts = |text: &dyn Fn(&Cell) -> String| -> Vec<String> {
+            cells.iter().map(|cell| cell.map_or_else(|| NONE.into(), text)).collect()
+        };
+        let first = 2 + sheet_columns(run, at);
+        sheet.add(median(), texts(&|cell| figure(cell.median_us)));
+        sheet.add(its_interval(), texts(&|cell| interval(cell.interval_us)));
+        sheet.add(busbw(), texts(&|cell| figure(cell.busbw_gbps)));
+        if at > 0 {
+            sheet.add(ratio(), texts(&|cell| figure(cell.ratio)));
+            sheet.add(its_interval(), texts(&|cell| interval(cell.ratio_interval)));
+            sheet.add(verdicts(), texts(&|cell| verdict(cell.verdict)));
+        }
+        if mixed(run) {
+            sheet.add(Column::new("settings", "", Align::Left), texts(&|cell| applied(cell.applied)));
+        }
+        sheet.span(first, name(run, arm));
+    }
+    sheet
+}
+
+/// Columns of the first `sets` sets beside each other.
+fn sheet_columns(run: &Run, sets: usize) -> usize {
+    let settings = usize::from(mixed(run));
+    match sets {
+        0 => 0,
+        sets => 3 + settings + (sets - 1) * (6 + settings),
+    }
+}
+
+/// A row for each size and set.
+fn down(run: &Run, group: &Group) -> Sheet {
+    let compared = arms(run).len() > 1;
+    let mut columns = vec![
+        Column::new("size", "", Align::Right),
+        Column::new("bytes", "", Align::Right).spare(1),
+        Column::new("set", "", Align::Left),
+        median(),
+        its_interval(),
+        busbw(),
+    ];
+    if compared {
+        columns.extend([ratio(), its_interval(), verdicts()]);
+    }
+    if mixed(run) {
+        columns.push(Column::new("settings", "", Align::Left));
+    }
+    let mut sheet = Sheet::new(columns);
+    for &at in &group.cases {
+        let case = &run.header.plan.cases[at];
+        sheet.blank();
+        for (i, arm) in arms(run).into_iter().enumerate() {
+            let (size, bytes) = if i == 0 { (case.label(), case.bytes().0.to_string()) } else { Default::default() };
+            let mut texts = vec![size, bytes, name(run, arm)];
+            let cell = find(run, arm, at);
+            texts.extend(cell.map_or_else(|| [NONE.into(), String::new(), NONE.into()], figures));
+            if compared {
+                texts.extend(cell.map_or_else(|| [NONE.into(), String::new(), NONE.into()], comparison));
+            }
+            if mixed(run) {
+                texts.push(cell.map_or_else(|| NONE.into(), |cell| applied(cell.applied)));
+            }
+            sheet.row(texts);
+        }
+    }
+    sheet
+}
+
+fn figures(cell: &Cell) -> [String; 3] {
+    [figure(cell.median_us), interval(cell.interval_us), figure(cell.busbw_gbps)]
+}
+
+fn comparison(cell: &Cell) -> [String; 3] {
+    let ratio = if cell.verdict == Verdict::Baseline { String::new() } else { figure(cell.ratio) };
+    [ratio, interval(cell.ratio_interval), verdict(cell.verdict)]
+}
+
+/// Whether the settings of some cells took effect and those of others did not: only then cells say it one by one.
+fn mixed(run: &Run) -> bool {
+    run.cells.iter().any(|cell| cell.applied != run.cells[0].applied)
+}
+
+/// All sizes of a mode together, the fastest set first: for more sets than get a sentence each.
+fn together(run: &Run, mode: Mode, columns: usize) -> String {
+    let ranking = conclusion::ranking(run, mode);
+    if ranking.len() <= SENTENCES {
+        return String::new();
+    }
+    let mut sheet = Sheet::new(vec![
+        Column::new("set", "", Align::Left),
+        ratio(),
+        its_interval(),
+        verdicts(),
+        Column::new("each size", "", Align::Left).spare(1),
+    ]);
+    for joint in ranking {
+        let cells = conclusion::of(run, joint.arm, mode);
+        sheet.row(vec![
+            name(run, joint.arm),
+            figure(joint.ratio),
+            interval(joint.ratio_interval),
+            verdict(joint.verdict),
+            tally(&cells),
+        ]);
+    }
+    let title = Tone::Strong.ink(&format!("{mode}, all sizes together"));
+    format!("\n{title}\n{}", sheet.fit(columns, "set", NAME).render())
+}
+
+/// `3 faster, 1 undecided`
+fn tally(cells: &[&Cell]) -> String {
+    let verdicts = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided, Verdict::Invalid];
+    let counted = verdicts.map(|verdict| (verdict, cells.iter().filter(|cell| cell.verdict == verdict).count()));
+    let told: Vec<_> = counted.iter().filter(|(_, n)| *n > 0).map(|(verdict, n)| format!("{n} {verdict}")).collect();
+    told.join(", ")
+}
