@@ -9,4 +9,5 @@ pub mod error;
 pub mod nccl;
 pub mod plan;
 pub mod stats;
+pub mod topology;
 pub mod units;
