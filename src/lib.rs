@@ -15,6 +15,7 @@ pub mod record;
 pub mod report;
 pub mod stats;
 pub mod supervisor;
+pub mod topology;
 pub mod units;
 pub mod wire;
 pub mod worker;
