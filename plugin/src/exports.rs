@@ -84,7 +84,9 @@ unsafe extern "C" fn init<const VERSION: u8>(context: *mut *mut c_void, mask: *m
         _ => Api::V3,
     };
     // SAFETY: `context` is NULL or NCCL's place for the context.
-    contained(|| unsafe { attach(context, Attached { api, mask, hash: 0, name: Name::EMPTY, ranks: None }) })
+    contained(|| unsafe {
+        attach(context, Attached { api, mask, hash: 0, name: Name::EMPTY, ranks: None, rank: None })
+    })
 }
 
 unsafe extern "C" fn init_v4(
@@ -94,13 +96,13 @@ unsafe extern "C" fn init_v4(
     hash: u64,
     _nodes: c_int,
     ranks: c_int,
-    _rank: c_int,
+    rank: c_int,
     _logger: abi::ncclDebugLogger_t,
 ) -> ncclResult_t {
     contained(|| {
         // SAFETY: NCCL passes NULL or its string.
         let name = unsafe { Name::from_c(name) };
-        let attached = Attached { api: Api::V4, mask, hash, name, ranks: u32::try_from(ranks).ok() };
+        let attached = Attached { api: Api::V4, mask, hash, name, ranks: u32::try_from(ranks).ok(), rank: Some(rank) };
         // SAFETY: `context` is NULL or NCCL's place for the context.
         unsafe { attach(context, attached) }
     })

@@ -3,12 +3,15 @@
 use std::ffi::c_char;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::abi;
 
 const CAPACITY: usize = 31;
 
 /// A short text of NCCL's: a function, data type, algorithm, protocol or communicator. Cut after 31 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
 pub struct Name {
     bytes: [u8; CAPACITY],
     length: u8,
@@ -131,6 +134,18 @@ impl From<&str> for Name {
             name.length += 1;
         }
         name
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.as_str().into()
     }
 }
 

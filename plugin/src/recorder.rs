@@ -4,7 +4,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::abi;
+use crate::journal::Journal;
 use crate::name::Name;
 
 /// Collectives held between two calls of [`take`]; what comes on top is counted, not kept.
@@ -14,7 +17,8 @@ pub const CAPACITY: usize = 4096;
 const MASK_ON: c_int = (abi::ncclProfileGroup | abi::ncclProfileColl).cast_signed();
 
 /// Version of the profiler interface by which NCCL spoke to the plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Api {
     /// NCCL 2.23.
     V1,
@@ -27,7 +31,7 @@ pub enum Api {
 }
 
 /// One rank's end of a communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Communicator {
     /// Ours: equal for all events of one rank of one communicator while it lives.
     pub id: u32,
@@ -40,7 +44,8 @@ pub struct Communicator {
 }
 
 /// Channels of a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Channels {
     /// So many were used (version 4).
     Used(u8),
@@ -52,7 +57,7 @@ pub enum Channels {
 ///
 /// NCCL announces a collective as well when a stream is being captured, and does not tell which it was; at replay of a
 /// graph nothing comes. A communicator of one rank announces nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Collective {
     /// Which interface told it.
     pub api: Api,
@@ -104,6 +109,7 @@ pub(crate) struct Attached {
     pub hash: u64,
     pub name: Name,
     pub ranks: Option<u32>,
+    pub rank: Option<i32>,
 }
 
 // SAFETY: the mask is written through an atomic only, and only while its communicator is attached.
@@ -112,11 +118,19 @@ unsafe impl Send for Attached {}
 struct State {
     attached: Vec<Option<Attached>>,
     recording: Recording,
+    /// Opened at the first communicator, if the environment asks for one.
+    journal: Option<Option<Journal>>,
 }
 
+/// Whether [`take`] is to see collectives.
 static ON: AtomicBool = AtomicBool::new(false);
-static STATE: Mutex<State> =
-    Mutex::new(State { attached: Vec::new(), recording: Recording { collectives: Vec::new(), dropped: 0 } });
+/// Whether the journal is to see them, which nothing ends.
+static JOURNAL: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<State> = Mutex::new(State {
+    attached: Vec::new(),
+    recording: Recording { collectives: Vec::new(), dropped: 0 },
+    journal: None,
+});
 
 /// Nothing in here leaves the state half-changed, so a poisoned lock is as good as any.
 fn state() -> MutexGuard<'static, State> {
@@ -134,13 +148,13 @@ pub fn set_mask(on: bool) {
     }
     ON.store(on, Ordering::Release);
     for attached in state.attached.iter().flatten() {
-        attached.show_mask(on);
+        attached.show_mask(is_on());
     }
 }
 
 /// Whether recording is on: an event may still come of a call that began before it went off.
 pub(crate) fn is_on() -> bool {
-    ON.load(Ordering::Acquire)
+    ON.load(Ordering::Acquire) || JOURNAL.load(Ordering::Acquire)
 }
 
 /// Takes what was recorded since the last call.
@@ -175,6 +189,10 @@ impl Attached {
 /// Notes a new communicator and returns the opaque context NCCL is to hand back: a number, never dereferenced.
 pub(crate) fn attach(attached: Attached) -> *mut c_void {
     let mut state = state();
+    if let Some(journal) = state.journal.get_or_insert_with(Journal::from_environment) {
+        JOURNAL.store(true, Ordering::Release);
+        journal.attached(&attached);
+    }
     attached.show_mask(is_on());
     let free = state.attached.iter().position(Option::is_none).unwrap_or_else(|| {
         state.attached.push(None);
@@ -207,34 +225,47 @@ pub(crate) struct Event {
     pub warps: u8,
 }
 
-/// Keeps a collective, when there is room.
+/// Hands a collective to whoever wants it: the journal, and [`take`] as long as there is room.
 pub(crate) fn record(context: *mut c_void, api: Api, event: &Event) {
     let mut state = state();
-    if state.recording.collectives.len() >= CAPACITY {
-        state.recording.dropped += 1;
+    let collective = state.collective(context, api, event);
+    if let Some(Some(journal)) = &mut state.journal {
+        journal.collective(&collective);
+    }
+    if !ON.load(Ordering::Acquire) {
         return;
     }
-    let slot = slot_of(context);
-    let attached = slot.and_then(|slot| state.attached.get(slot)).and_then(Option::as_ref);
-    let (hash, name) =
-        event.communicator.or(attached.map(|attached| (attached.hash, attached.name))).unwrap_or((0, Name::EMPTY));
-    let ranks = attached.and_then(|attached| attached.ranks);
-    let id = slot.and_then(|slot| u32::try_from(slot).ok()).unwrap_or(u32::MAX);
-    let count = event.count as u64;
-    state.recording.collectives.push(Collective {
-        api,
-        communicator: Communicator { id, hash, name, ranks },
-        rank: event.rank,
-        sequence: event.sequence,
-        function: event.function,
-        datatype: event.datatype,
-        count,
-        bytes: event.datatype.element_size().and_then(|size| count.checked_mul(size)),
-        algorithm: event.algorithm,
-        protocol: event.protocol,
-        channels: event.channels,
-        warps: event.warps,
-    });
+    if state.recording.collectives.len() < CAPACITY {
+        state.recording.collectives.push(collective);
+    } else {
+        state.recording.dropped += 1;
+    }
+}
+
+impl State {
+    fn collective(&self, context: *mut c_void, api: Api, event: &Event) -> Collective {
+        let slot = slot_of(context);
+        let attached = slot.and_then(|slot| self.attached.get(slot)).and_then(Option::as_ref);
+        let told = attached.map(|attached| (attached.hash, attached.name));
+        let (hash, name) = event.communicator.or(told).unwrap_or((0, Name::EMPTY));
+        let ranks = attached.and_then(|attached| attached.ranks);
+        let id = slot.and_then(|slot| u32::try_from(slot).ok()).unwrap_or(u32::MAX);
+        let count = event.count as u64;
+        Collective {
+            api,
+            communicator: Communicator { id, hash, name, ranks },
+            rank: event.rank,
+            sequence: event.sequence,
+            function: event.function,
+            datatype: event.datatype,
+            count,
+            bytes: event.datatype.element_size().and_then(|size| count.checked_mul(size)),
+            algorithm: event.algorithm,
+            protocol: event.protocol,
+            channels: event.channels,
+            warps: event.warps,
+        }
+    }
 }
 
 fn slot_of(context: *mut c_void) -> Option<usize> {

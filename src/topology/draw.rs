@@ -72,9 +72,12 @@ fn notes(device: &Device) -> String {
     notes
 }
 
-/// The matrix of paths over GPUs and network adapters, with the NUMA node of each GPU.
+/// The matrix of paths over GPUs and network adapters, with the NUMA node of each GPU. Empty without any of them.
 #[must_use]
 pub fn matrix(topology: &Topology) -> String {
+    if topology.gpus.is_empty() && topology.nics.is_empty() {
+        return String::new();
+    }
     let gpus = topology.gpus.iter().map(|gpu| format!("GPU{}", gpu.index));
     let names: Vec<_> = gpus.chain(topology.nics.iter().map(|nic| nic.name.clone())).collect();
     let cells = |row: usize| {
@@ -147,5 +150,6 @@ mod tests {
         mlx5_0  PIX   ?     X
         ");
         assert_eq!(tree(&topology), None);
+        assert_eq!(matrix(&Topology::default()), "");
     }
 }

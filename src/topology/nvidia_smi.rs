@@ -15,8 +15,7 @@ pub fn parse(name: &str, text: &str) -> Result<Topology> {
     let input = Input { name, text };
     let plain = blanked(text);
     let lines: Vec<_> = lines(&plain).collect();
-    let header_at = lines.iter().position(|line| header(line).is_some());
-    let Some((at, header)) = header_at.and_then(|at| Some((at, header(&lines[at])?))) else {
+    let Some((at, header)) = lines.iter().enumerate().find_map(|(at, line)| Some((at, header(line)?))) else {
         return Err(input.fault(0..0, "no header with GPU0, GPU1, …").help(HELP));
     };
     let mut rows: HashMap<&str, Row<'_>> = HashMap::new();
@@ -153,42 +152,52 @@ fn is_row(line: &Line<'_>) -> bool {
 
 fn row<'a>(input: &Input<'_>, line: &Line<'a>, header: &Header<'_>) -> Result<Row<'a>> {
     let size = header.names.len();
+    let fault = |span: &Range<usize>, label: String| Err(input.fault(span.clone(), label).help(HELP));
+    let cells = cells(input, line, header)?;
+    let itself = header.names.iter().position(|name| *name == line.words[0].text);
+    if let Some((path, span)) = itself.and_then(|at| cells.get(at)).filter(|(path, _)| *path != Path::Loc) {
+        return fault(span, format!("{path} from {} to itself: the columns are shifted", line.words[0].text));
+    }
+    let rest = &line.words[1 + size..];
+    if let Some(word) = rest.first().filter(|word| word.text.parse().is_ok_and(|path: Path| path != Path::Unknown)) {
+        return fault(&word.span, format!("a cell more than the {size} columns of the header"));
+    }
+    let extra = |which| match header.extra.iter().position(|extra| *extra == which) {
+        // An empty column leaves no word, so only a full row tells which word is which.
+        Some(at) if rest.len() == header.extra.len() => {
+            rest.get(at).map(|word| word.text).filter(|word| *word != "N/A")
+        }
+        _ => None,
+    };
+    let numa = extra(Extra::NumaAffinity).and_then(|numa| numa.parse().ok());
+    Ok(Row { cells, cpus: extra(Extra::CpuAffinity), numa })
+}
+
+/// The cells of a row: as many as the header has columns.
+fn cells(input: &Input<'_>, line: &Line<'_>, header: &Header<'_>) -> Result<Vec<(Path, Range<usize>)>> {
+    let size = header.names.len();
     let mut cells = Vec::with_capacity(size);
     for (word, column) in line.words[1..].iter().zip(&header.names) {
-        match word.text.parse() {
-            Ok(path) => cells.push((path, word.span.clone())),
-            // A word newer than this program is a path of unknown kind; anything else is not part of the matrix.
+        let path = match word.text.parse() {
+            Ok(path) => path,
             Err(_) if is_status_of_p2p(word.text) => {
                 let label = format!("{} is a peer-to-peer status, as `topo -p2p` prints it", word.text);
                 return Err(input.fault(word.span.clone(), label).help(HELP));
             }
-            Err(_) if word.text.len() > 1 && word.text.bytes().all(|byte| byte.is_ascii_uppercase()) => {
-                cells.push((Path::Unknown, word.span.clone()));
-            }
+            // A word newer than this program is a path of unknown kind; anything else is not part of the matrix.
+            Err(_) if word.text.len() > 1 && word.text.bytes().all(|byte| byte.is_ascii_uppercase()) => Path::Unknown,
             Err(_) => {
                 let label = format!("no path to {column}: the row has {} of {size} cells", cells.len());
                 return Err(input.fault(word.span.clone(), label).help(HELP));
             }
-        }
+        };
+        cells.push((path, word.span.clone()));
     }
     if cells.len() < size {
         let label = format!("the row ends after {} of {size} cells", cells.len());
         return Err(input.fault(line.span.clone(), label).help(HELP));
     }
-    let surplus =
-        line.words.get(1 + size).filter(|word| word.text.parse().is_ok_and(|path: Path| path != Path::Unknown));
-    if let Some(word) = surplus {
-        let label = format!("a cell more than the {size} columns of the header");
-        return Err(input.fault(word.span.clone(), label).help(HELP));
-    }
-    let extra: Vec<_> = line.words[1 + size..].iter().map(|word| word.text).collect();
-    let extra = |which| match header.extra.iter().position(|extra| *extra == which) {
-        // An empty column leaves no word, so only a full row tells which word is which.
-        Some(at) if extra.len() == header.extra.len() => extra.get(at).copied().filter(|word| *word != "N/A"),
-        _ => None,
-    };
-    let numa = extra(Extra::NumaAffinity).and_then(|numa| numa.parse().ok());
-    Ok(Row { cells, cpus: extra(Extra::CpuAffinity), numa })
+    Ok(cells)
 }
 
 fn is_status_of_p2p(word: &str) -> bool {

@@ -176,7 +176,9 @@ impl Dump {
         if let Some(device) = self.device_above() {
             match &mut device.kind {
                 Kind::Nic(ports) => ports.push(position),
-                kind => *kind = Kind::Nic(vec![position]),
+                kind @ Kind::Other => *kind = Kind::Nic(vec![position]),
+                // What is something else already stays it; the adapter then hangs nowhere we know.
+                Kind::HostBridge | Kind::Switch | Kind::Gpu(_) => {}
             }
             self.nics.push(Nic { name: name.unwrap_or_else(|| format!("NIC{position}")) });
         }

@@ -210,6 +210,8 @@ fn a_row_too_few_or_too_many_is_an_error() {
 fn a_matrix_that_contradicts_itself_is_an_error() {
     let (_, label, place) = refused("\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tSYS\t X \n");
     assert_eq!((&*label, &*place), ("SYS from GPU1 to GPU0, but PIX from GPU0 to GPU1", "SYS"));
+    let (_, label, place) = refused("\tGPU0\tGPU1\nGPU0\tPIX\t X \nGPU1\t X \tPIX\n");
+    assert_eq!((&*label, &*place), ("PIX from GPU0 to itself: the columns are shifted", "PIX"));
 }
 
 #[test]
