@@ -28,10 +28,9 @@ pub fn two_sets() -> Run {
 pub fn run(sets: &[&str], cases: &[Case]) -> Run {
     let header = header(sets, cases);
     let arms: Vec<Arm> = header.plan.arms().collect();
-    let cells: Vec<Cell> = arms.iter().flat_map(|&arm| (0..cases.len()).map(move |at| (arm, at))).collect::<Vec<_>>();
-    let cells = cells.into_iter().map(|(arm, at)| cell(&header.plan, arm, at)).collect();
-    let mut modes: Vec<Mode> = cases.iter().map(|case| case.mode).collect();
-    modes.dedup();
+    let pairs = arms.iter().flat_map(|&arm| (0..cases.len()).map(move |at| (arm, at)));
+    let cells = pairs.map(|(arm, at)| cell(&header.plan, arm, at)).collect();
+    let modes = header.plan.modes();
     let joint = arms.iter().flat_map(|&arm| modes.iter().map(move |&mode| (arm, mode)));
     let joint = joint.map(|(arm, mode)| together(&header.plan, arm, mode)).collect();
     let orders = (0..ROUNDS).flat_map(|round| header.plan.round(round).into_iter().map(move |arm| (round, arm)));

@@ -48,17 +48,6 @@ pub(super) fn groups(cases: &[Case]) -> Vec<Group> {
     groups
 }
 
-/// The modes of a run in the order of its plan.
-pub(super) fn modes(run: &Run) -> Vec<Mode> {
-    let mut modes = Vec::new();
-    for case in &run.header.plan.cases {
-        if !modes.contains(&case.mode) {
-            modes.push(case.mode);
-        }
-    }
-    modes
-}
-
 /// The cell of an arm and case, when the run has it.
 pub(super) fn find(run: &Run, arm: Arm, case: usize) -> Option<&Cell> {
     run.cells.iter().find(|cell| cell.arm == arm && cell.case == case)
@@ -106,14 +95,20 @@ pub(super) fn applied(applied: Applied) -> String {
     }
 }
 
-/// `at all 4 sizes`, `at 2 of 4 sizes`, `at 7168x1`: where something holds, of `all` cases of one mode.
+/// Cases named one by one where something holds at some of them.
+const NAMED: usize = 2;
+
+/// `at all 4 sizes`, `at 3 of 4 sizes`, `at 7168x1 and 7168x2`: where something holds, of `all` cases of one mode.
 pub(super) fn at(run: &Run, cases: &[usize], all: usize) -> String {
-    let one_group = groups(&run.header.plan.cases).len() == modes(run).len();
-    let thing = if one_group { "size" } else { "case" };
-    match (cases, all) {
-        (&[only], 1) => format!("at {}", label(run, only)),
-        (some, all) if some.len() == all => format!("at all {}", units::plural(all, thing)),
-        (some, all) => format!("at {} of {}", some.len(), units::plural(all, thing)),
+    let one_group = groups(&run.header.plan.cases).len() == run.header.plan.modes().len();
+    let things = units::plural(all, if one_group { "size" } else { "case" });
+    match cases.len() {
+        some if some == all && all > 1 => format!("at all {things}"),
+        some if some <= NAMED => {
+            let labels: Vec<_> = cases.iter().map(|&case| label(run, case)).collect();
+            format!("at {}", labels.join(" and "))
+        }
+        some => format!("at {some} of {things}"),
     }
 }
 
@@ -132,7 +127,8 @@ mod tests {
     fn cases_that_differ_in_more_than_size_stand_in_tables_of_their_own() {
         let mut in_place = fixture::case(1, Mode::Graph);
         in_place.placement = Placement::InPlace;
-        let cases = [fixture::case(1, Mode::Graph), in_place, fixture::case(1, Mode::Sync), fixture::case(2, Mode::Graph)];
+        let cases =
+            [fixture::case(1, Mode::Graph), in_place, fixture::case(1, Mode::Sync), fixture::case(2, Mode::Graph)];
         let found: Vec<_> = groups(&cases).into_iter().map(|group| (group.title(), group.cases)).collect();
         let expected = [
             ("graph, bf16 sum out-of-place".to_owned(), vec![0, 3]),

@@ -5,7 +5,7 @@ use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Joint, Run, Verdict};
 use crate::units;
 
-use super::cells::{arms, at, modes, name};
+use super::cells::{arms, at, name};
 use super::ink::Tone;
 
 /// Sets beside the baseline that get a sentence each; more are summed up.
@@ -14,7 +14,7 @@ pub(super) const SENTENCES: usize = 3;
 /// What the run comes to, the most important word coloured.
 pub(super) fn sentences(run: &Run) -> Vec<String> {
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
-    let modes = modes(run);
+    let modes = run.header.plan.modes();
     if candidates.is_empty() {
         return vec![format!("only {} was measured: nothing to compare", name(run, Arm { set: 0, library: 0 }))];
     }
@@ -40,32 +40,39 @@ fn one(run: &Run, arm: Arm, mode: Mode) -> String {
     if all == 0 {
         return format!("{set}: {}", Tone::Bad.ink("not measured"));
     }
-    let mut parts = Vec::new();
+    let mut told: Vec<(Verdict, String, Option<String>)> = Vec::new();
     for verdict in [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided, Verdict::Invalid] {
         let (which, ratios): (Vec<usize>, Vec<Option<f64>>) =
             cells.iter().filter(|cell| cell.verdict == verdict).map(|cell| (cell.case, cell.ratio)).unzip();
         if !which.is_empty() {
-            let place = at(run, &which, all);
-            parts.push(part(verdict, &base, run.header.plan.tolerance, parts.is_empty(), &place, &ratios));
+            told.push((verdict, at(run, &which, all), extent(&ratios)));
         }
     }
-    let joint = joint(run, arm, mode).filter(|_| all > 1).map(|text| format!("; all together: {text}"));
+    let joint = joint(run, arm, mode).filter(|_| all > 1).map(|text| format!(". All sizes together: {text}"));
+    let alone = told.len() == 1;
+    let parts: Vec<_> = told.iter().enumerate().map(|(i, part)| phrase(part, &base, i == 0, alone)).collect();
     format!("{set} is {}{}", parts.join(", "), joint.unwrap_or_default())
 }
 
-/// One verdict of a sentence; the first one names the baseline.
-fn part(verdict: Verdict, base: &str, tolerance: f64, first: bool, place: &str, ratios: &[Option<f64>]) -> String {
-    let than = if first { format!(" than {base}") } else { String::new() };
-    let range = extent(ratios).map(|range| if first { format!(": {range} of its time") } else { format!(" ({range})") });
-    let range = range.unwrap_or_default();
+/// What holds where, of one verdict; the first one names the baseline, and one alone ends with its ratios.
+fn phrase(
+    (verdict, place, ratios): &(Verdict, String, Option<String>),
+    base: &str,
+    first: bool,
+    alone: bool,
+) -> String {
+    let base = |word: &str| if first { format!(" {word} {base}") } else { String::new() };
+    let ratios = match ratios {
+        Some(ratios) if alone => format!(": {ratios} of its time"),
+        Some(ratios) if first => format!(" ({ratios} of its time)"),
+        Some(ratios) => format!(" ({ratios})"),
+        None => String::new(),
+    };
     match verdict {
-        Verdict::Faster => format!("{}{than} {place}{range}", Tone::Good.ink("faster")),
-        Verdict::Slower => format!("{}{than} {place}{range}", Tone::Bad.ink("slower")),
-        Verdict::Same => {
-            let base = if first { format!(" as {base}") } else { String::new() };
-            format!("the {}{base}, within {}, {place}", Tone::Strong.ink("same"), percent(tolerance))
-        }
-        Verdict::Undecided => format!("{} {place}", Tone::Doubt.ink("undecided")),
+        Verdict::Faster => format!("{}{} {place}{ratios}", Tone::Good.ink("faster"), base("than")),
+        Verdict::Slower => format!("{}{} {place}{ratios}", Tone::Bad.ink("slower"), base("than")),
+        Verdict::Same => format!("{}{} {place}{ratios}", Tone::Strong.ink("the same"), base("as")),
+        Verdict::Undecided => format!("{} {place}{ratios}", Tone::Doubt.ink("undecided")),
         Verdict::Invalid => format!("{} {place}", Tone::Bad.ink("invalid")),
         Verdict::Baseline => format!("the baseline {place}"),
     }
@@ -89,17 +96,16 @@ fn summed_up(run: &Run, candidates: &[Arm], mode: Mode) -> Vec<String> {
         candidates.iter().filter(holds).count()
     };
     let (faster, slower, same) = (everywhere(Verdict::Faster), everywhere(Verdict::Slower), everywhere(Verdict::Same));
-    let mixed = candidates.len() - faster - slower - same;
-    let counted = format!(
-        "of {} sets, {faster} are faster than {base} everywhere, {slower} slower, {same} the same, {mixed} none of these",
-        candidates.len()
-    );
-    match ranking(run, mode).first() {
-        Some(fastest) if fastest.verdict == Verdict::Faster => {
-            vec![counted, format!("fastest: {}", one(run, fastest.arm, mode))]
-        }
-        _ => vec![counted],
+    let others = candidates.len() - faster - slower - same;
+    let counts = [(slower, "slower"), (same, "the same"), (others, "not decided or mixed")];
+    let mut counted = format!("{faster} of {} sets are faster than {base} at every size", candidates.len());
+    for (number, word) in counts.into_iter().filter(|(number, _)| *number > 0) {
+        counted.push_str(&format!(", {number} {word}"));
     }
+    let fastest = ranking(run, mode).into_iter().find(|joint| joint.verdict == Verdict::Faster);
+    let mut sentences = vec![counted];
+    sentences.extend(fastest.map(|fastest| format!("the fastest, {}", one(run, fastest.arm, mode))));
+    sentences
 }
 
 /// The sets of a mode by their ratio over all sizes, the fastest first.

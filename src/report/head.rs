@@ -1,19 +1,34 @@
 //! What was measured, where and how: the lines over the tables.
 
 use crate::collective::Mode;
-use crate::plan::env_set::Vars;
-use crate::plan::schedule::{Launch, Plan, Rounds};
-use crate::record::run::{Backend, Provenance, Run};
+use crate::gpu::nvml::Process;
+use crate::plan::env_set::{EnvSet, Vars};
+use crate::plan::schedule::{Launch, Library, Plan, Rounds};
+use crate::record::run::{Backend, ConfFile, Provenance, Run};
 use crate::units::{duration, plural};
 
-use super::cells::{groups, modes};
-use super::ink::{Tone, plain};
+use super::cells::groups;
+use super::ink::{Tone, cut_middle, plain, width};
 
 /// Sets whose variables are shown; the rest is in the run's document.
 const SHOWN_SETS: usize = 4;
+/// Columns of a set's name before its variables.
+const LEAD: usize = 24;
 
 /// A labelled line.
-pub(super) type Line = (&'static str, String);
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) label: &'static str,
+    /// What the rest is about, when lines of one label differ in it: a name.
+    pub(super) lead: String,
+    pub(super) text: String,
+}
+
+impl Line {
+    pub(super) fn new(label: &'static str, text: impl Into<String>) -> Self {
+        Self { label, lead: String::new(), text: text.into() }
+    }
+}
 
 /// First line: which program, which box, when.
 pub(super) fn title(run: &Run) -> String {
@@ -37,10 +52,14 @@ pub(super) fn alarm(run: &Run) -> Option<String> {
 /// The labelled lines, in their order.
 pub(super) fn lines(run: &Run) -> Vec<Line> {
     let (plan, provenance) = (&run.header.plan, &run.header.provenance);
-    let mut lines = vec![("GPUs", gpus(provenance)), ("ranks", ranks(plan))];
-    lines.extend(libraries(plan).into_iter().map(|library| ("NCCL", library)));
-    lines.push(("measured", measured(run)));
-    lines.push(("rounds", rounds(run)));
+    let mut lines = vec![
+        Line::new("GPUs", gpus(provenance)),
+        Line::new("driver", driver(provenance)),
+        Line::new("ranks", ranks(plan)),
+    ];
+    lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
+    lines.push(Line::new("measured", measured(run)));
+    lines.push(Line::new("sampled", sampled(run)));
     lines.extend(base(plan, provenance));
     lines.extend(sets(plan));
     lines
@@ -55,8 +74,12 @@ fn gpus(provenance: &Provenance) -> String {
         }
     }
     let kinds: Vec<_> = kinds.iter().map(|(name, number)| format!("{number} × {}", plain(name))).collect();
-    let driver = provenance.driver.as_deref().map_or("driver unknown".into(), |v| format!("driver {}", plain(v)));
-    format!("{} · {driver} · CUDA {}", kinds.join(", "), plain(&provenance.cuda))
+    if kinds.is_empty() { "unknown".into() } else { kinds.join(", ") }
+}
+
+fn driver(provenance: &Provenance) -> String {
+    let driver = provenance.driver.as_deref().map_or_else(|| "unknown".into(), plain);
+    format!("{driver} · CUDA {}", plain(&provenance.cuda))
 }
 
 fn ranks(plan: &Plan) -> String {
@@ -74,7 +97,7 @@ fn ranks(plan: &Plan) -> String {
 
 fn libraries(plan: &Plan) -> Vec<String> {
     let several = plan.libraries.len() > 1;
-    let line = |(at, library): (usize, &crate::plan::schedule::Library)| {
+    let line = |(at, library): (usize, &Library)| {
         let baseline = if several && at == 0 { " · baseline" } else { "" };
         format!("{} · {}{baseline}", library.version, plain(file_name(&library.path)))
     };
@@ -96,7 +119,7 @@ fn measured(run: &Run) -> String {
             kinds.push(kind);
         }
     }
-    let modes: Vec<_> = modes(run).into_iter().map(|mode| how(plan, mode)).collect();
+    let modes: Vec<_> = run.header.plan.modes().into_iter().map(|mode| how(plan, mode)).collect();
     format!("all-reduce {} · {}", kinds.join(", "), modes.join(", "))
 }
 
@@ -104,60 +127,64 @@ fn measured(run: &Run) -> String {
 pub(super) fn how(plan: &Plan, mode: Mode) -> String {
     let calls = plan.measure.calls_per_sample(mode);
     match mode {
-        Mode::Graph => format!("{mode} of {calls} calls"),
-        Mode::Stream => format!("{mode}, {calls} calls back to back"),
-        Mode::Sync => format!("{mode}, lone calls"),
+        Mode::Graph => format!("{mode} ({calls} calls chained)"),
+        Mode::Stream => format!("{mode} ({calls} calls back to back)"),
+        Mode::Sync => format!("{mode} (lone calls)"),
     }
 }
 
-fn rounds(run: &Run) -> String {
+fn sampled(run: &Run) -> String {
     let plan = &run.header.plan;
     let made = run.visits.iter().map(|visit| visit.round as usize + 1).max().unwrap_or(0);
-    let seconds = (run.finished.as_second() - run.header.created.as_second()) as f64;
-    let planned = match plan.rounds {
-        Rounds::Fixed(planned) if made != planned as usize => format!(" of {planned}"),
-        Rounds::Fixed(_) | Rounds::Auto => String::new(),
+    let rounds = match plan.rounds {
+        Rounds::Fixed(planned) if made != planned as usize => {
+            format!("{made} of {}", plural(planned as usize, "round"))
+        }
+        Rounds::Fixed(_) | Rounds::Auto => plural(made, "round"),
     };
     let communicators = plural(plan.communicators as usize, "communicator");
-    format!("{made}{planned} × {communicators} per set · {} · seed {}", duration(seconds), plan.seed)
+    let seconds = (run.finished.as_second() - run.header.created.as_second()) as f64;
+    format!("{rounds} × {communicators} per set · {} · seed {}", duration(seconds), plan.seed)
 }
 
 /// Variables under every set, from wherever they come.
 fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
     let mut lines = Vec::new();
     if !plan.base.is_empty() {
-        lines.push(("base", format!("{} under every set", assignments(&plan.base))));
+        lines.push(Line::new("base", format!("{} under every set", assignments(&plan.base))));
     }
     if !provenance.inherited.is_empty() {
         let variables = assignments(&provenance.inherited);
         lines.push(if plan.clean_env {
-            ("dropped", format!("{variables} of the environment (--clean-env)"))
+            Line::new("dropped", format!("{variables} of the environment (--clean-env)"))
         } else {
             let warning = Tone::Doubt.ink("under every set;");
-            ("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
+            Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
-    let settings = |file: &crate::record::run::ConfFile| {
+    let settings = |file: &ConfFile| {
         format!("{} with {}, read by NCCL under every set", plain(&file.path), plural(file.lines.len(), "line"))
     };
-    lines.extend(provenance.conf_files.iter().map(|file| ("file", settings(file))));
-    let user = |process: &crate::gpu::nvml::Process| {
+    lines.extend(provenance.conf_files.iter().map(|file| Line::new("file", settings(file))));
+    let user = |process: &Process| {
         let name = process.name.as_deref().map_or_else(|| "a process".into(), plain);
         format!("{name} (pid {}) had a GPU open: {}", process.pid, Tone::Doubt.ink("the GPUs were not idle"))
     };
-    lines.extend(provenance.busy.iter().map(|process| ("busy", user(process))));
+    lines.extend(provenance.busy.iter().map(|process| Line::new("busy", user(process))));
     lines
 }
 
 fn sets(plan: &Plan) -> Vec<Line> {
     if plan.sets.len() > SHOWN_SETS {
-        return vec![("sets", plan.sets.len().to_string())];
+        return vec![Line::new("sets", plan.sets.len().to_string())];
     }
-    let line = |set: &crate::plan::env_set::EnvSet| {
-        let variables = if set.vars.is_empty() { "sets nothing".into() } else { assignments(&set.vars) };
-        ("set", format!("{}: {variables}", plain(&set.name)))
+    let names: Vec<_> = plan.sets.iter().map(|set| cut_middle(&plain(&set.name), LEAD)).collect();
+    let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let line = |(set, name): (&EnvSet, &String)| {
+        let text = if set.vars.is_empty() { "sets nothing".into() } else { assignments(&set.vars) };
+        Line { label: "sets", lead: format!("{name}{}", " ".repeat(longest - width(name))), text }
     };
-    plan.sets.iter().map(line).collect()
+    plan.sets.iter().zip(&names).map(line).collect()
 }
 
 fn assignments(vars: &Vars) -> String {

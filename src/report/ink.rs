@@ -126,6 +126,17 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
+/// `text` in at most `columns`, its middle replaced by `…` when it is longer: names of env sets tend
+/// to begin alike (`PROTO=LL+NTHREADS=256`) and to differ at their ends.
+pub(super) fn cut_middle(text: &str, columns: usize) -> String {
+    if width(text) <= columns || columns < 3 {
+        return cut(text, columns);
+    }
+    let short = |at: &usize| width(&text[*at..]) <= (columns - 1) / 2;
+    let tail = text.char_indices().map(|(at, _)| at).find(short).map_or("", |at| &text[at..]);
+    format!("{}{tail}", cut(text, columns - width(tail)))
+}
+
 /// Text of others (a library's log, a name) without what would move the cursor or change colours.
 pub(super) fn plain(text: &str) -> String {
     let harmless = |c: &char| !c.is_control() && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
@@ -165,6 +176,14 @@ mod tests {
         assert_eq!(cut("pcie-ll-16", 7), "pcie-l…");
         assert_eq!(cut("環境変数", 5), "環境…");
         assert_eq!(cut("x", 0), "");
+    }
+
+    #[test]
+    fn a_name_too_long_keeps_its_end() {
+        assert_eq!(cut_middle("PROTO=LL+NTHREADS=256", 21), "PROTO=LL+NTHREADS=256");
+        assert_eq!(cut_middle("PROTO=LL+NTHREADS=256", 14), "PROTO=L…DS=256");
+        assert_eq!(cut_middle("環境変数環境変数", 8), "環…数");
+        assert_eq!(cut_middle("abcdef", 2), "a…");
     }
 
     #[test]

@@ -2,7 +2,12 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::ink::{Tone, cut, width};
+use super::ink::{Tone, cut_middle, width};
+
+/// Columns of a name that are worth another column's place.
+const LONG_NAME: usize = 24;
+/// Columns that every name keeps.
+const SHORT_NAME: usize = 10;
 
 /// How the texts of a column stand under each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +80,7 @@ impl Sheet {
         self.columns[first].gap = 4;
         let spanned = &self.columns[first..];
         let gaps: usize = spanned.iter().skip(1).map(|column| column.gap).sum();
-        let name = cut(&name, spanned.iter().map(Column::width).sum::<usize>() + gaps);
+        let name = cut_middle(&name, spanned.iter().map(Column::width).sum::<usize>() + gaps);
         self.spans.push((first, spanned.len(), name));
     }
 
@@ -100,21 +105,29 @@ impl Sheet {
         self.columns.iter().map(|column| column.gap + column.width()).sum()
     }
 
-    /// Makes it fit into `columns`: long words of the column headed `head` are cut to no less than `least`, then columns give
-    /// way.
-    pub(super) fn fit(mut self, columns: usize, head: &str, least: usize) -> Self {
-        loop {
-            let excess = self.width().saturating_sub(columns);
-            let wordy = self.columns.iter_mut().find(|column| column.head == head).filter(|_| excess > 0);
-            if let Some(column) = wordy {
-                let target = column.width().saturating_sub(excess).max(least);
-                column.texts = column.texts.iter().map(|text| cut(text, target)).collect();
-            }
+    /// Makes it fit into `columns`: the names headed `head` are cut, then columns give way, then names are cut again.
+    pub(super) fn fit(mut self, columns: usize, head: &str) -> Self {
+        self.cut(columns, head, LONG_NAME);
+        while self.width() > columns {
             let spare = (0..self.columns.len()).filter(|&at| self.columns[at].spare > 0);
             match spare.max_by_key(|&at| self.columns[at].spare) {
-                Some(at) if self.width() > columns => self.columns.remove(at),
-                _ => return self,
-            };
+                Some(at) => drop(self.columns.remove(at)),
+                None => break,
+            }
+        }
+        self.cut(columns, head, SHORT_NAME);
+        self
+    }
+
+    /// Cuts the names headed `head` to no less than `least` columns when all is wider than `columns`.
+    fn cut(&mut self, columns: usize, head: &str, least: usize) {
+        let excess = self.width().saturating_sub(columns);
+        if excess == 0 {
+            return;
+        }
+        if let Some(column) = self.columns.iter_mut().find(|column| column.head == head) {
+            let target = column.width().saturating_sub(excess).max(least);
+            column.texts = column.texts.iter().map(|text| cut_middle(text, target)).collect();
         }
     }
 
@@ -193,6 +206,7 @@ fn aligned(align: Align, texts: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::ink::Style;
 
     fn sheet() -> Sheet {
         let columns = vec![
@@ -202,19 +216,38 @@ mod tests {
         ];
         let mut sheet = Sheet::new(columns);
         sheet.row(["default", "9.87", "9.61–10.1"].map(String::from).into());
-        sheet.row(["pcie-ll with more", "1234", "1199–1301"].map(String::from).into());
+        sheet.row(["PROTO=LL+MAX_NCHANNELS=16+NTHREADS=256", "1234", "1199–1301"].map(String::from).into());
         sheet
+    }
+
+    fn shown(sheet: &Sheet) -> String {
+        Style::default().finish(&sheet.render())
     }
 
     #[test]
     fn points_and_dashes_stand_under_each_other() {
-        insta::assert_snapshot!(sheet().render(), @"");
+        insta::assert_snapshot!(shown(&sheet()), @r"
+        set                                      median  95%
+                                                     µs  interval
+        default                                    9.87  9.61–10.1
+        PROTO=LL+MAX_NCHANNELS=16+NTHREADS=256  1234     1199–1301
+        ");
     }
 
     #[test]
     fn names_are_cut_before_columns_give_way() {
-        insta::assert_snapshot!(sheet().fit(34, "set", 8).render(), @"");
-        insta::assert_snapshot!(sheet().fit(25, "set", 8).render(), @"");
+        insta::assert_snapshot!(shown(&sheet().fit(50, "set")), @r"
+        set                            median  95%
+                                           µs  interval
+        default                          9.87  9.61–10.1
+        PROTO=LL+MAX_N…+NTHREADS=256  1234     1199–1301
+        ");
+        insta::assert_snapshot!(shown(&sheet().fit(30, "set")), @r"
+        set                   median
+                                  µs
+        default                 9.87
+        PROTO=LL+…READS=256  1234
+        ");
     }
 
     #[test]
@@ -224,6 +257,10 @@ mod tests {
         sheet.add(Column::new("µs", "", Align::Point), vec!["48.2".into()]);
         sheet.add(Column::new("verdict", "", Align::Left), vec!["faster".into()]);
         sheet.span(1, "a name that is too long".into());
-        insta::assert_snapshot!(sheet.render(), @"");
+        insta::assert_snapshot!(shown(&sheet), @r"
+                  a name…o long
+        size        µs  verdict
+        7168x1    48.2  faster
+        ");
     }
 }

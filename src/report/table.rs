@@ -6,9 +6,10 @@ use crate::collective::Mode;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Run, Verdict};
 
-use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, modes, name, verdict};
+use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, name, verdict};
 use super::conclusion::{self, SENTENCES, percent};
-use super::ink::{Style, Tone, cut, paragraph};
+use super::head::Line;
+use super::ink::{Style, Tone, cut_middle, paragraph};
 use super::sheet::{Align, Column, Sheet};
 use super::{findings, head};
 
@@ -17,9 +18,9 @@ const LEAST: usize = 60;
 /// Widest text; tables may be wider.
 const WIDEST: usize = 110;
 /// Columns of a label and the blanks around it.
-const LABEL: usize = 9;
-/// Columns a name keeps when it must be cut.
-const NAME: usize = 10;
+const LABEL: usize = 11;
+/// Columns of the baseline's name in a title.
+const NAME: usize = 24;
 
 /// The report of `run`.
 #[must_use]
@@ -37,7 +38,7 @@ pub fn render(run: &Run, style: Style) -> String {
         out.push('\n');
         out.push_str(&table(run, &group, style.width));
     }
-    for mode in modes(run) {
+    for mode in run.header.plan.modes() {
         out.push_str(&together(run, mode, style.width));
     }
     out.push('\n');
@@ -50,26 +51,25 @@ pub fn render(run: &Run, style: Style) -> String {
 }
 
 /// Lines with a label at their left; a label is not repeated.
-fn labelled(out: &mut String, lines: Vec<head::Line>, columns: usize) {
+fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
     let mut last = "";
-    for (label, text) in lines {
+    for Line { label, lead, text } in lines {
         let shown = if label == last { "" } else { label };
         last = label;
-        let first = format!("  {}{} ", Tone::Quiet.ink(shown), " ".repeat(LABEL - shown.len()));
-        match label {
-            "" => out.push_str(&format!("{}{}\n", " ".repeat(LABEL + 5), cut(&text, columns - LABEL - 5))),
-            _ => paragraph(out, &first, &text, columns),
-        }
+        let lead = if lead.is_empty() { lead } else { format!("{lead}  ") };
+        let first = format!("  {}{}{lead}", Tone::Quiet.ink(shown), " ".repeat(LABEL - shown.len()));
+        paragraph(out, &first, &text, columns);
     }
 }
 
 /// One table with its title.
 fn table(run: &Run, group: &Group, columns: usize) -> String {
     let across = across(run, group);
-    let sheet = if across.width() <= columns { across } else { down(run, group).fit(columns, "set", NAME) };
-    let base = name(run, Arm { set: 0, library: 0 });
+    let sheet = if across.width() <= columns { across } else { down(run, group).fit(columns, "set") };
+    let base = cut_middle(&name(run, Arm { set: 0, library: 0 }), NAME);
     let several = arms(run).len() > 1;
-    let ratio = if several { format!("; ratio: to {base}, tolerance {}", percent(run.header.plan.tolerance)) } else { String::new() };
+    let tolerance = percent(run.header.plan.tolerance);
+    let ratio = if several { format!(" · ratio to {base}, tolerance {tolerance}") } else { String::new() };
     format!("{}{ratio}\n{}", Tone::Strong.ink(&group.title()), sheet.render())
 }
 
@@ -206,7 +206,7 @@ fn together(run: &Run, mode: Mode, columns: usize) -> String {
         ]);
     }
     let title = Tone::Strong.ink(&format!("{mode}, all sizes together"));
-    format!("\n{title}\n{}", sheet.fit(columns, "set", NAME).render())
+    format!("\n{title}\n{}", sheet.fit(columns, "set").render())
 }
 
 /// `3 faster, 1 undecided`
@@ -216,3 +216,6 @@ fn tally(cells: &[&Cell]) -> String {
     let told: Vec<_> = counted.iter().filter(|(_, n)| *n > 0).map(|(verdict, n)| format!("{n} {verdict}")).collect();
     told.join(", ")
 }
+
+#[cfg(test)]
+mod tests;

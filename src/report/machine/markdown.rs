@@ -9,18 +9,8 @@ use crate::report::conclusion::{percent, sentences};
 use crate::report::ink::Style;
 use crate::report::{findings, head};
 
-const HEADS: [&str; 10] = [
-    "size",
-    "bytes",
-    "set",
-    "median µs",
-    "95% interval",
-    "busbw GB/s",
-    "ratio",
-    "95% interval",
-    "verdict",
-    "settings",
-];
+const HEADS: [&str; 10] =
+    ["size", "bytes", "set", "median µs", "95% interval", "busbw GB/s", "ratio", "95% interval", "verdict", "settings"];
 
 /// The document of `run`.
 pub(super) fn render(run: &Run) -> String {
@@ -42,10 +32,11 @@ pub(super) fn render(run: &Run) -> String {
 }
 
 fn list(out: &mut String, lines: Vec<head::Line>) {
-    for (label, text) in lines {
-        let _ = match label {
-            "" => writeln!(out, "  - `{}`", text.replace('`', "'")),
-            label => writeln!(out, "- {label}: {}", escape(&text)),
+    for head::Line { label, lead, text } in lines {
+        let _ = match (label, lead.trim_end()) {
+            ("", _) => writeln!(out, "  - `{}`", text.replace('`', "'")),
+            (label, "") => writeln!(out, "- {label}: {}", escape(&text)),
+            (label, lead) => writeln!(out, "- {label}: {}: {}", escape(lead), escape(&text)),
         };
     }
 }
@@ -82,11 +73,15 @@ fn figures(cell: &Cell) -> [String; 7] {
 /// What Markdown would read as its own is escaped: in a table above all the pipe.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    let mut before = ' ';
     for c in text.chars() {
-        if matches!(c, '|' | '*' | '_' | '`' | '<' | '[' | '\\') {
+        // Underscores within a word are not Markdown's, and names of variables stay readable.
+        let own = matches!(c, '|' | '*' | '`' | '<' | '[' | '\\') || (c == '_' && !before.is_alphanumeric());
+        if own {
             escaped.push('\\');
         }
         escaped.push(c);
+        before = c;
     }
     escaped
 }
@@ -100,7 +95,33 @@ mod tests {
     #[test]
     fn a_run_is_a_document_to_paste() {
         let run = fixture::run(&["default", "pcie-ll"], &[fixture::case(1, Mode::Graph)]);
-        insta::assert_snapshot!(render(&run), @"");
+        insta::assert_snapshot!(render(&run), @r"
+        ## ncclsweep 0.1.0 · box-1 · 2026-03-14 09:26 UTC
+
+        **pcie-ll is faster than default at 7168x1: 0.60 of its time**
+
+        - GPUs: 8 × NVIDIA RTX PRO 6000 Blackwell Server Edition
+        - driver: 580.159.04 · CUDA 13.0
+        - ranks: threads of one process · one on each of 8 GPUs
+        - NCCL: 2.28.9 · libnccl.so.2.28.9
+        - measured: all-reduce bf16 sum out-of-place · graph (50 calls chained)
+        - sampled: 6 rounds × 6 communicators per set · 58 s · seed 42
+        - sets: default: sets nothing
+        - sets: pcie-ll: NCCL_PROTO=LL NCCL_ALGO=Ring NCCL_P2P_LEVEL=SYS NCCL_MAX_NCHANNELS=16 NCCL_BUFFSIZE=16777216 NCCL_NTHREADS=512
+
+        ### graph, bf16 sum out-of-place
+
+        ratio: to default, tolerance 5%
+
+        | size | bytes | set | median µs | 95% interval | busbw GB/s | ratio | 95% interval | verdict | settings |
+        |--:|--:|:--|--:|:-:|--:|--:|:-:|:--|:--|
+        | 7168x1 | 14336 | default | 48.2 | 47.0–49.5 | 0.52 |  |  | baseline | applied |
+        | 7168x1 | 14336 | pcie-ll | 28.9 | 28.2–29.7 | 0.87 | 0.60 | 0.59–0.61 | faster | applied |
+
+        - settings: applied in all 2 cells: in effect on every rank
+        - data: 28 800 outputs checked, none wrong
+        - visits: 12 of 12 completed
+        ");
     }
 
     #[test]

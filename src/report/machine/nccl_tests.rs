@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Run};
-use crate::report::cells::{arms, find, modes, name};
+use crate::report::cells::{arms, find, name};
 use crate::report::head;
 use crate::report::ink::Style;
 use crate::units::Micros;
@@ -32,12 +32,12 @@ struct Half {
 /// The text of `run`.
 pub(super) fn render(run: &Run) -> String {
     let mut out = String::new();
-    for mode in modes(run) {
+    for mode in run.header.plan.modes() {
         for arm in arms(run) {
             block(&mut out, run, arm, mode);
         }
     }
-    Style::default().finish(&out)
+    Style { unicode: false, ..Style::default() }.finish(&out)
 }
 
 fn block(out: &mut String, run: &Run, arm: Arm, mode: Mode) {
@@ -51,6 +51,7 @@ fn block(out: &mut String, run: &Run, arm: Arm, mode: Mode) {
     for (variable, value) in plan.sets[arm.set].vars.iter() {
         let _ = writeln!(out, "#   {variable}={value}");
     }
+    let _ = writeln!(out, "# time: mean, #wrong: outputs with a wrong element");
     let _ = writeln!(out, "# Collective test starting: all_reduce_perf");
     let _ = writeln!(out, "# mode: {} nRanks: {} nccl-library: {}", head::how(plan, mode), plan.ranks, library.version);
     devices(out, run);
@@ -163,7 +164,33 @@ mod tests {
 
     #[test]
     fn a_block_looks_like_all_reduce_perf() {
-        insta::assert_snapshot!(render(&both_placements()), @"");
+        insta::assert_snapshot!(render(&both_placements()), @r"
+        # ncclsweep 0.1.0 | box-1 | 2026-03-14 09:26 UTC
+        # Env set: default
+        # time: mean, #wrong: outputs with a wrong element
+        # Collective test starting: all_reduce_perf
+        # mode: graph (50 calls chained) nRanks: 8 nccl-library: 2.28.9
+        #
+        # Using devices
+        #  Rank  0 on      box-1 device  0 [0000:11:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  1 on      box-1 device  1 [0000:21:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  2 on      box-1 device  2 [0000:31:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  3 on      box-1 device  3 [0000:41:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  4 on      box-1 device  4 [0000:51:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  5 on      box-1 device  5 [0000:61:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  6 on      box-1 device  6 [0000:71:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  7 on      box-1 device  7 [0000:81:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #
+        #                                                                           out-of-place                         in-place
+        #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+        #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+               14336          7168  bfloat16     sum      -1    48.39    0.30    0.52       0    57.17    0.25    0.44       0
+               28672         14336  bfloat16     sum      -1    52.78    0.54    0.95       0      N/A     N/A     N/A     N/A
+        # Out of bounds values : 0 OK
+        # Avg bus bandwidth    : 0.635977
+        #
+        # Collective test concluded: all_reduce_perf
+        ");
     }
 
     #[test]
