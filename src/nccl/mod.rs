@@ -2,6 +2,7 @@
 
 pub mod catalogue;
 pub mod check;
+pub mod conf;
 pub mod lists;
 pub mod log;
 pub mod number;

@@ -26,8 +26,10 @@ fn only(log: &Log) -> &Communicator {
     &log.communicators[0]
 }
 
-/// Bytes, algorithm, protocol, channels, times of every choice.
-fn choices(communicator: &Communicator) -> Vec<(u64, String, String, Option<(u32, u32)>, u64)> {
+/// Bytes, algorithm, protocol, channels, times.
+type Shown = (u64, String, String, Option<(u32, u32)>, u64);
+
+fn choices(communicator: &Communicator) -> Vec<Shown> {
     let shown = |c: &Choice| (c.bytes.0, c.algorithm.to_string(), c.protocol.to_string(), c.channels, c.times);
     communicator.choices().map(shown).collect()
 }
