@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod check;
 pub mod conf;
+pub mod levels;
 pub mod lists;
 pub mod log;
 pub mod number;

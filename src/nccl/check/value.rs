@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{BoxFacts, Context, Fault};
 use crate::nccl::catalogue::{Kind, Variable, Word};
+use crate::nccl::levels::PathLevel;
 use crate::nccl::lists::{self, List};
 use crate::nccl::number::strtoll;
 use crate::nccl::version::NcclVersion;
@@ -62,37 +63,17 @@ fn list<T: Clone + PartialEq>(list: &List<T>, version: Option<NcclVersion>) -> V
     list.faults.iter().map(fault).collect()
 }
 
-/// Path levels with the version that brought them.
-const LEVELS: [(&str, Option<NcclVersion>); 10] = [
-    ("LOC", None),
-    ("NVL", None),
-    ("NVB", None),
-    ("C2C", Some(NcclVersion::minor(2, 26))),
-    ("PIX", None),
-    ("PXB", None),
-    ("P2C", Some(NcclVersion::minor(2, 27))),
-    ("PXN", Some(NcclVersion::minor(2, 12))),
-    ("PHB", None),
-    ("SYS", None),
-];
-
 fn level(value: &str, version: Option<NcclVersion>) -> Vec<Fault> {
-    let known = |since: &Option<NcclVersion>| version.zip(*since).is_none_or(|(version, since)| version >= since);
-    if LEVELS.iter().any(|(level, since)| *level == value && known(since)) {
-        return Vec::new();
-    }
-    if value.starts_with(|c: char| c.is_ascii_digit()) {
-        let number = strtoll(value).value;
-        let meant = ["LOC", "PIX", "PXB", "PHB"].get(usize::try_from(number).unwrap_or(usize::MAX)).unwrap_or(&"SYS");
-        return vec![Fault::warning(format!("numbers are kept for old scripts: this one means {meant}"))];
+    if let Some(level) = PathLevel::read(value, version) {
+        let number = level.name() != value;
+        let fault = || Fault::warning(format!("numbers are kept for old scripts: this one means {level}"));
+        return number.then(fault).into_iter().collect();
     }
     let fault = Fault::error(format!("`{value}` is no path level: NCCL ignores it in silence and decides itself"));
     let upper = value.trim().to_uppercase();
     vec![match upper.as_str() {
-        _ if LEVELS.iter().any(|(level, since)| *level == upper && known(since)) => {
-            fault.help(format!("write {upper}"))
-        }
         "NODE" => fault.help("nvidia-smi's NODE is PHB here, or SYS"),
+        _ if PathLevel::read(&upper, version).is_some() => fault.help(format!("write {upper}")),
         _ => fault.help("levels are LOC NVL PIX PXB PHB SYS, in capitals"),
     }]
 }
