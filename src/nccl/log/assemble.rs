@@ -1,29 +1,16 @@
 //! [`Reader`]: from lines to a [`Log`], each line to the rank whose it is.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, Read};
 
 use super::fact::{ChoiceLine, Fact, Phase, RankLine};
 use super::gather::gather;
 use super::line::{Level, Line, Writer, without_colours, without_repeat};
-use super::{Allowed, Channels, Choice, EnvSeen, Link, Log, Problem, Process, Rank, TuningCell, Warning, limits};
+use super::slot::{Slot, allowed};
+use super::{Channels, EnvSeen, Link, Log, Problem, Process, Rank, TuningCell, Warning, limits};
 use crate::nccl::version::NcclVersion;
-use crate::nccl::words::{Algorithm, Function, Protocol};
-use crate::units::{Bytes, Micros};
-
-type ChoiceKey = (Option<Function>, Bytes, Algorithm, Protocol, Option<(u32, u32)>);
-
-/// A rank while its lines come in.
-#[derive(Debug, Default)]
-struct Slot {
-    rank: Rank,
-    size: Option<u32>,
-    id: Option<String>,
-    rings: BTreeSet<u32>,
-    choices: BTreeMap<ChoiceKey, (Option<Micros>, u64)>,
-    columns: Vec<(Algorithm, Protocol)>,
-}
+use crate::nccl::words::Function;
 
 /// Reads a log line by line.
 #[derive(Debug, Default)]
@@ -65,6 +52,11 @@ impl Reader {
             if matches!(text, Cow::Owned(_)) {
                 self.problem("the line is not UTF-8".to_owned());
             }
+            if !ended && buffer.len() < limits::LINE {
+                // NCCL ends every line: what the last one says may be half of it.
+                self.problem("the log ends within a line, which was not used".to_owned());
+                break;
+            }
             let plain = if text.contains('\x1b') { Cow::Owned(without_colours(&text)) } else { text };
             self.line(plain.trim_end_matches(['\n', '\r', '\0']));
         }
@@ -79,6 +71,9 @@ impl Reader {
         };
         self.log.nccl_lines += 1;
         self.matrix = None;
+        if [" NCCL INFO ", " NCCL WARN "].iter().any(|mark| line.message.contains(mark)) {
+            return self.problem("two lines run into each other and were not used".to_owned());
+        }
         let process = self.process(&line.writer);
         if matches!(line.level, Level::Warning | Level::Attention) {
             self.warning(&line, process);
@@ -351,25 +346,6 @@ impl Reader {
     }
 }
 
-impl Slot {
-    fn finish(self) -> (Option<String>, Option<u32>, Rank) {
-        let mut rank = self.rank;
-        rank.rings = u32::try_from(self.rings.len()).unwrap_or(u32::MAX);
-        rank.choices = (self.choices.into_iter())
-            .map(|((function, bytes, algorithm, protocol, channels), (time, times))| Choice {
-                function,
-                bytes,
-                algorithm,
-                protocol,
-                channels,
-                time,
-                times,
-            })
-            .collect();
-        (self.id, self.size, rank)
-    }
-}
-
 /// The rank that a fact names as its own.
 fn named_rank(fact: &Fact) -> Option<u32> {
     match fact {
@@ -385,24 +361,6 @@ fn named_rank(fact: &Fact) -> Option<u32> {
 fn rank_zero_tells(fact: &Fact) -> bool {
     let tables = matches!(fact, Fact::Matrix | Fact::TuningColumns(_) | Fact::TuningRow { .. } | Fact::Threads(_));
     tables || matches!(fact, Fact::Order { .. } | Fact::Choice(_))
-}
-
-/// A row of the matrix: 1 is on, 0 off, 2 (LL128 only) on where NCCL holds it safe.
-fn allowed(function: Function, protocols: Vec<&str>, names: &[String], algorithms: Vec<&str>) -> Allowed {
-    let on = |cell: &str| cell != "0";
-    let of_protocols = Protocol::ALL.iter().zip(&protocols);
-    let ll128_forced = of_protocols.clone().any(|(protocol, cell)| *protocol == Protocol::Ll128 && *cell == "1");
-    Allowed {
-        function,
-        algorithms: names
-            .iter()
-            .zip(algorithms)
-            .filter(|(_, cell)| on(cell))
-            .map(|(name, _)| name.clone().into())
-            .collect(),
-        protocols: of_protocols.filter(|(_, cell)| on(cell)).map(|(protocol, _)| protocol.clone()).collect(),
-        ll128_forced,
-    }
 }
 
 /// Whether a message looks like one that matters.

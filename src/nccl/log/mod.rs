@@ -23,6 +23,7 @@ mod fact;
 mod gather;
 mod line;
 mod scan;
+mod slot;
 #[cfg(test)]
 mod tests;
 

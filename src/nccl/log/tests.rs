@@ -18,7 +18,7 @@ fn recorded(name: &str) -> Log {
 }
 
 fn text(lines: &[&str]) -> Log {
-    read(lines.join("\n").as_bytes())
+    read((lines.join("\n") + "\n").as_bytes())
 }
 
 fn only(log: &Log) -> &Communicator {
@@ -26,8 +26,10 @@ fn only(log: &Log) -> &Communicator {
     &log.communicators[0]
 }
 
-/// Bytes, algorithm, protocol, channels, times of every choice.
-fn choices(communicator: &Communicator) -> Vec<(u64, String, String, Option<(u32, u32)>, u64)> {
+/// Bytes, algorithm, protocol, channels, times.
+type Shown = (u64, String, String, Option<(u32, u32)>, u64);
+
+fn choices(communicator: &Communicator) -> Vec<Shown> {
     let shown = |c: &Choice| (c.bytes.0, c.algorithm.to_string(), c.protocol.to_string(), c.channels, c.times);
     communicator.choices().map(shown).collect()
 }
@@ -251,7 +253,7 @@ fn processes_with_prefixes_join_one_communicator_and_left_out_lines_are_counted(
         "(Worker pid=71) box:71:71 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to SYS [repeated 2x across cluster]";
     let lines =
         [rank(70, 0, "START"), rank(71, 1, "START"), env.to_owned(), rank(70, 0, "COMPLETE"), rank(71, 1, "COMPLETE")];
-    let log = read(lines.join("\n").as_bytes());
+    let log = read((lines.join("\n") + "\n").as_bytes());
     let communicator = only(&log);
     assert_eq!((communicator.ranks.len(), communicator.missing()), (2, vec![2]));
     assert_eq!(communicator.ranks.iter().map(|rank| rank.process).collect::<Vec<_>>(), [0, 1]);
@@ -280,7 +282,7 @@ fn communicators_made_in_turn_by_one_thread_stay_apart() {
         choice,
         with_proxy,
     ];
-    let log = read(lines.join("\n").as_bytes());
+    let log = read((lines.join("\n") + "\n").as_bytes());
     let times: Vec<_> = log.communicators.iter().map(|c| c.choices().map(|choice| choice.times).sum::<u64>()).collect();
     assert_eq!(times, [2, 1]);
     assert_eq!(log.communicators[0].ranks[0].links.len(), 0);
@@ -291,12 +293,21 @@ fn communicators_made_in_turn_by_one_thread_stay_apart() {
 fn what_cannot_be_read_is_a_problem_and_not_a_failure() {
     let mut bytes = b"b:1:2 [0] NCCL INFO NCCL_PROTO set by environment to \xff\xfe\n".to_vec();
     bytes.extend(std::iter::repeat_n(b'x', limits::LINE + 5));
-    bytes.extend(b"\nb:1:2 [0] NCCL INFO 12 Bytes -> Algo\nb:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring");
+    bytes.extend(b"\nb:1:2 [0] NCCL INFO 12 Bytes -> Algo\nb:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n");
+    bytes.extend(b"b:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Rib:1:3 [1] NCCL INFO Connected all rings\n");
+    bytes.extend(b"b:1:2 [0] NCCL INFO NCCL_ALGO set by environment to Tr");
     let log = read(bytes.as_slice());
     let said: Vec<_> = log.problems.iter().map(|problem| (problem.line, problem.what.as_str())).collect();
     let cut = "the line is longer than 1 MiB and was cut";
-    assert_eq!(said, [(1, "the line is not UTF-8"), (2, cut), (3, "not understood: 12 Bytes -> Algo")]);
-    assert_eq!((log.lines, values(&log, "NCCL_ALGO")), (4, vec!["Ring"]));
+    let expected = [
+        (1, "the line is not UTF-8"),
+        (2, cut),
+        (3, "not understood: 12 Bytes -> Algo"),
+        (5, "two lines run into each other and were not used"),
+        (6, "the log ends within a line, which was not used"),
+    ];
+    assert_eq!(said, expected);
+    assert_eq!((log.lines, values(&log, "NCCL_ALGO")), (6, vec!["Ring"]));
 }
 
 #[test]
@@ -309,6 +320,16 @@ fn caps_hold_and_are_told() {
     assert_eq!(log.warnings.len(), limits::WARNINGS);
     assert_eq!(log.problems.len(), 1);
     assert!(log.problems[0].what.contains("more warnings"));
+}
+
+#[test]
+fn every_variable_of_the_recorded_logs_is_in_the_catalogue() {
+    for bytes in all_recorded() {
+        let log = read(bytes.as_slice());
+        for seen in log.processes.iter().flat_map(|process| &process.env) {
+            assert!(crate::nccl::catalogue::get(&seen.name).is_some(), "{}", seen.name);
+        }
+    }
 }
 
 /// Every recorded log.
@@ -342,7 +363,7 @@ proptest! {
     #[test]
     fn any_text_is_read(text in "(\\PC|\n|[0-9:/|.>\\[\\]-]| NCCL INFO | via | : ){0,80}") {
         read(text.as_bytes());
-        let line = format!("b:1:2 [0] NCCL INFO {text}");
+        let line = format!("b:1:2 [0] NCCL INFO {text}\n");
         prop_assert!(read(line.as_bytes()).nccl_lines >= 1);
     }
 }
