@@ -102,7 +102,9 @@ impl Reader {
             if name == "Function" {
                 names = algorithms.map(str::to_owned).collect();
             } else if let (Some(function), Some(slot)) = (Function::known(name), self.slots.get_mut(slot)) {
-                slot.rank.allowed.push(allowed(function, protocols.collect(), &names, algorithms.collect()));
+                if slot.rank.allowed.len() < 64 {
+                    slot.rank.allowed.push(allowed(function, protocols.collect(), &names, algorithms.collect()));
+                }
             } else {
                 return;
             }
@@ -261,7 +263,8 @@ impl Reader {
         rank.bus = told.bus.map(str::to_owned).or(rank.bus.take());
         rank.complete |= told.phase == Phase::Complete;
         rank.gone |= told.phase == Phase::Gone;
-        if told.phase != Phase::Gone {
+        let known = self.threads.contains_key(&line.writer);
+        if told.phase != Phase::Gone && (known || self.room("threads", self.threads.len(), limits::RECORDS)) {
             self.threads.insert(line.writer.clone(), slot);
         }
     }

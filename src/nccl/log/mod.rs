@@ -35,7 +35,7 @@ pub mod limits {
     pub const LINE: usize = 1 << 20;
     /// Ranks over all communicators.
     pub const RANKS: usize = 1 << 14;
-    /// Different links, and different choices, over all ranks.
+    /// Different links, choices and cells of tables over all ranks; also threads.
     pub const RECORDS: usize = 1 << 18;
     /// Lines about variables, and about plugins.
     pub const ENV: usize = 1 << 14;

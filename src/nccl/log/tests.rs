@@ -335,9 +335,9 @@ fn every_variable_of_the_recorded_logs_is_in_the_catalogue() {
 /// Every recorded log.
 fn all_recorded() -> Vec<Vec<u8>> {
     let paths = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = paths.collect();
+    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
     paths.sort();
-    assert_eq!(paths.len(), 12);
+    assert_eq!(paths.len(), 12, "logs");
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
