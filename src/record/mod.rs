@@ -4,6 +4,7 @@
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
+pub mod redact;
 pub mod run;
 pub mod summary;
 pub mod visit;
