@@ -4,6 +4,7 @@
 //! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
+pub mod cli;
 pub mod collective;
 pub mod error;
 pub mod gpu;
@@ -14,6 +15,7 @@ pub mod record;
 pub mod report;
 pub mod stats;
 pub mod supervisor;
+pub mod topology;
 pub mod units;
 pub mod wire;
 pub mod worker;

@@ -1,3 +1,11 @@
 //! What NCCL reads, logs and accepts, as data and readers: variables, log lines, configuration files, versions.
 
+pub mod catalogue;
+pub mod check;
+pub mod conf;
+pub mod levels;
+pub mod lists;
+pub mod log;
+pub mod number;
 pub mod version;
+pub mod words;

@@ -1,6 +1,7 @@
-//! Results as they are kept: [`visit`] (what one worker process found), [`run`] (the document of a whole run), [`journal`]
-//! (visits on disk, synced as each ends), [`summary`] (visits → cells), [`redact`].
+//! Results as they are kept: [`visit`] (what one worker process found), [`journal`] (visits on disk, synced as each ends),
+//! [`summary`] (visits → cells), [`run`] and [`document`] (the summary of a whole run).
 
+pub mod document;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;

@@ -133,3 +133,81 @@ impl Cell {
         Levels { by_round: visits.iter().map(|visit| (visit.round, level(&visit.logs))).collect(), within }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(visits: &[(u32, &[f64])]) -> Cell {
+        Cell::new(visits.iter().map(|(round, values)| Visit::new(*round, values.iter().copied()).unwrap()).collect())
+            .unwrap()
+    }
+
+    #[test]
+    fn a_visit_without_a_time_or_with_a_wrong_one_is_an_error() {
+        for bad in [vec![], vec![50.0, f64::NAN], vec![0.0], vec![-3.0], vec![f64::INFINITY]] {
+            assert!(Visit::new(0, bad.clone()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_visits_a_cell_once() {
+        let visit = Visit::new(4, [50.0]).unwrap();
+        assert!(Cell::new(vec![visit.clone(), visit]).is_err());
+    }
+
+    #[test]
+    fn below_three_visits_there_is_no_interval() {
+        let two: [(u32, &[f64]); 2] = [(0, &[50.0, 51.0]), (1, &[50.5, 50.0])];
+        assert_eq!(cell(&two).typical(), None);
+        assert_eq!(cell(&[]).typical(), None);
+    }
+
+    #[test]
+    fn the_typical_time_is_the_geometric_mean_of_visits() {
+        let typical = cell(&[(0, &[40.0]), (1, &[50.0]), (2, &[62.5])]).typical().unwrap();
+        assert!((typical.point - 50.0).abs() < 1e-9);
+        // One communicator a visit: the plain t with two degrees of freedom.
+        let half = 4.302_653 * (1.25_f64.ln().powi(2) / 3.0).sqrt();
+        assert!(((typical.interval.1 / 50.0).ln() - half).abs() < 1e-6, "{typical:?}");
+    }
+
+    #[test]
+    fn the_order_of_visits_does_not_matter() {
+        let visits: [(u32, &[f64]); 3] = [(0, &[40.0, 41.0]), (1, &[50.0, 49.0]), (2, &[62.5, 60.0])];
+        let backwards: Vec<_> = visits.iter().rev().copied().collect();
+        assert_eq!(cell(&visits), cell(&backwards));
+    }
+
+    #[test]
+    fn a_visit_cut_short_is_read_as_if_it_had_gone_on() {
+        // The first communicator is 10% slower in every visit; the last visit has but that one.
+        let full: [(u32, &[f64]); 3] = [(0, &[55.0, 50.0]), (1, &[66.0, 60.0]), (2, &[55.0, 50.0])];
+        let short: [(u32, &[f64]); 3] = [(0, &[55.0, 50.0]), (1, &[66.0, 60.0]), (2, &[55.0])];
+        let levels = |visits| cell(visits).levels(2, u32::MAX).by_round;
+        for ((_, full), (_, short)) in levels(&full).iter().zip(levels(&short)) {
+            assert!((full - short).abs() < 1e-12, "{full} {short}");
+        }
+    }
+
+    #[test]
+    fn what_communicators_add_leaves_out_levels_and_positions() {
+        let exact: [(u32, &[f64]); 3] = [(0, &[55.0, 50.0]), (1, &[66.0, 60.0]), (2, &[44.0, 40.0])];
+        assert!(cell(&exact).levels(2, u32::MAX).within.unwrap() < 1e-24);
+        assert_eq!(cell(&exact).levels(1, u32::MAX).within, None);
+    }
+
+    #[test]
+    fn a_joint_cell_has_the_rounds_and_positions_of_all() {
+        let small = cell(&[(0, &[10.0, 10.0]), (1, &[10.0, 20.0]), (3, &[10.0, 10.0])]);
+        let large = cell(&[(0, &[40.0, 90.0]), (3, &[40.0])]);
+        let joint = Cell::joint(&[&small, &large]);
+        let expected = cell(&[(0, &[20.0, 30.0]), (3, &[20.0])]);
+        for (got, expected) in joint.0.iter().zip(&expected.0) {
+            assert_eq!((got.round, got.logs.len()), (expected.round, expected.logs.len()));
+            assert!(got.logs.iter().zip(&expected.logs).all(|(a, b)| (a - b).abs() < 1e-12));
+        }
+        assert_eq!(joint.visits(), 2);
+        assert_eq!(Cell::joint(&[]).visits(), 0);
+    }
+}

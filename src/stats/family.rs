@@ -1,10 +1,15 @@
 //! The verdicts of a whole table: one error rate over all its cells and all looks.
+//!
+//! The cells share the error by Holm's rule: as long as m cells are open each may spend 1/m of it, and what is decided
+//! leaves its share to the others. A decided cell stays as it was decided.
+
+use std::collections::BTreeMap;
 
 use super::cell::Cell;
 use super::comparison::Comparison;
 use super::paired::Difference;
 use super::sequential::Looks;
-use super::spread::Pool;
+use super::spread::{Pool, Spread};
 use super::unpaired::Runs;
 use super::verdict::{Tolerance, Undecided, Verdict, decide, would_decide};
 
@@ -35,94 +40,273 @@ pub struct Pair<'a> {
 pub struct Judgement {
     /// Ratio and interval from all rounds; `None` below three rounds that both cells have.
     pub comparison: Option<Comparison>,
-    /// The verdict of the latest look that reached one.
+    /// The verdict of the first look that reached one.
     pub verdict: Verdict,
     /// The rounds after which that look was.
     pub decided_after: Option<u32>,
 }
 
+/// The look (rounds) that decided a cell, and its verdict.
+type Decision = Option<(u32, Verdict)>;
+
 impl Plan {
     /// The usual error rate of a table.
     pub const ERROR: f64 = 0.05;
-    /// How far ahead a forecast looks in a run of fixed length.
+    /// How many more rounds the forecast of a run of fixed length considers.
     const HORIZON: u32 = 200;
 
-    /// The tail of one cell's interval at one look when `cells` share the error.
-    fn tail(&self, cells: usize) -> f64 {
-        self.looks.tail(self.error / 2.0 / cells.max(1) as f64)
+    /// The tail of one cell's interval at one look while `open` cells share the error.
+    ///
+    /// At every true ratio a single claim is false for all practical purposes, so each side may leave the whole error;
+    /// never more than the 2.5% of the interval that a report shows, so that a verdict never contradicts it.
+    fn tail(&self, open: usize) -> f64 {
+        self.looks.tail(self.error / open.max(2) as f64)
     }
 
-    fn undecided(&self, comparison: Option<&Comparison>, have: usize, rounds: u32, tail: f64) -> Undecided {
-        let Some(comparison) = comparison else { return Undecided::TooFewRounds { have } };
-        let ahead = match self.looks {
-            Looks::Once => Some(rounds + 1),
-            Looks::Auto => self.looks.next(rounds),
+    /// Draws the verdicts of one look.
+    fn look(&self, rounds: u32, comparisons: &[Option<Comparison>], decisions: &mut [Decision]) {
+        loop {
+            let open = open(decisions);
+            let tail = self.tail(open);
+            for (decision, comparison) in decisions.iter_mut().zip(comparisons).filter(|(d, _)| d.is_none()) {
+                let verdict = comparison.and_then(|comparison| decide(&comparison, self.tolerance, tail));
+                *decision = verdict.map(|verdict| (rounds, verdict));
+            }
+            if self::open(decisions) == open {
+                return;
+            }
+        }
+    }
+
+    /// Why a cell is open after `rounds` rounds, and what it takes to decide it.
+    fn undecided(&self, pair: &Pair, comparison: Option<&Comparison>, rounds: u32, open: usize) -> Undecided {
+        let Some(comparison) = comparison else {
+            return Undecided::TooFewRounds { have: pair.baseline.visits().min(pair.candidate.visits()) };
         };
-        let next = |look: u32| match self.looks {
-            Looks::Once => (look < rounds + Self::HORIZON).then_some(look + 1),
-            Looks::Auto => self.looks.next(look),
+        let tail = self.tail(open);
+        let would = |more: &u32| would_decide(comparison, self.tolerance, tail, *more);
+        let more = match self.looks {
+            Looks::Once => (1..=Self::HORIZON).find(would),
+            Looks::Auto => self.looks.after(rounds).map(|look| look - rounds).find(would),
         };
-        std::iter::successors(ahead, |look| next(*look))
-            .map(|look| look - rounds)
-            .find(|more| would_decide(comparison, self.tolerance, tail, *more))
-            .map_or(Undecided::TooClose, Undecided::More)
+        more.map_or(Undecided::TooClose, Undecided::More)
+    }
+
+    /// What all looks and all data say of one pair.
+    fn conclude(
+        &self,
+        pair: &Pair,
+        comparison: Option<Comparison>,
+        decision: Decision,
+        rounds: u32,
+        open: usize,
+    ) -> Judgement {
+        match decision {
+            Some((look, verdict)) => Judgement { comparison, verdict, decided_after: Some(look) },
+            None => {
+                let why = self.undecided(pair, comparison.as_ref(), rounds, open);
+                Judgement { comparison, verdict: Verdict::Undecided(why), decided_after: None }
+            }
+        }
     }
 }
 
 /// Judges the cells of a run after `rounds` rounds, each against the baseline's cell of its case.
 ///
-/// `pairs` are the whole family: all cells that the run compares, whether or not they were measured. The answer has their
-/// order and depends on nothing but the data and the plan, so a stored run is judged again with the same result.
+/// `pairs` are the whole family: all cells that the run compares, whether or not they could be measured. The answer has
+/// their order and depends on nothing but the data and the plan, so a stored run is judged again with the same result.
 #[must_use]
 pub fn judge(plan: &Plan, pairs: &[Pair], rounds: u32) -> Vec<Judgement> {
-    let mut decided: Vec<Option<(u32, Verdict)>> = vec![None; pairs.len()];
+    let mut decisions: Vec<Decision> = vec![None; pairs.len()];
     for look in plan.looks.taken(rounds) {
-        let tail = plan.tail(pairs.len());
-        for (decided, comparison) in decided.iter_mut().zip(compare(pairs, look)) {
-            if let Some(verdict) = comparison.and_then(|c| decide(&c, plan.tolerance, tail)) {
-                *decided = Some((look, verdict));
-            }
-        }
+        plan.look(look, &compare(pairs, look), &mut decisions);
     }
-    let conclude = |(pair, (decided, comparison)): (&Pair, (Option<(u32, Verdict)>, Option<Comparison>))| {
-        let undecided = || {
-            let have = pair.baseline.visits().min(pair.candidate.visits());
-            Verdict::Undecided(plan.undecided(comparison.as_ref(), have, rounds, plan.tail(pairs.len())))
-        };
-        let verdict = decided.map_or_else(undecided, |(_, verdict)| verdict);
-        Judgement { comparison, verdict, decided_after: decided.map(|(look, _)| look) }
-    };
-    pairs.iter().zip(decided.into_iter().zip(compare(pairs, rounds))).map(conclude).collect()
+    let open = open(&decisions);
+    let conclude = |((pair, comparison), decision)| plan.conclude(pair, comparison, decision, rounds, open);
+    pairs.iter().zip(compare(pairs, rounds)).zip(decisions).map(conclude).collect()
 }
 
 /// Judges two runs that share no rounds: the candidate of each pair is the cell of the later one.
+///
+/// The forecast of an undecided pair counts visits that both runs would need more.
 #[must_use]
 pub fn judge_runs(tolerance: Tolerance, error: f64, pairs: &[Pair]) -> Vec<Judgement> {
     let plan = Plan { tolerance, looks: Looks::Once, error };
     let runs: Vec<Option<Runs>> = pairs.iter().map(|pair| Runs::of(pair.baseline, pair.candidate)).collect();
-    let judged = |(pair, run): (&Pair, &Option<Runs>)| {
-        let kin = pairs.iter().zip(&runs).filter(|(other, _)| other.kin == pair.kin);
-        let pool = Pool::of(kin.filter_map(|(_, run)| run.as_ref()).flat_map(Runs::spreads));
-        let comparison = run.as_ref().map(|run| run.moderated(&pool));
-        let have = pair.baseline.visits().min(pair.candidate.visits());
-        let tail = plan.tail(pairs.len());
-        let decided = comparison.and_then(|c| decide(&c, tolerance, tail));
-        let undecided = || Verdict::Undecided(plan.undecided(comparison.as_ref(), have, have as u32, tail));
-        Judgement { comparison, verdict: decided.unwrap_or_else(undecided), decided_after: None }
+    let pools = pools(pairs, &runs, Runs::spreads);
+    let moderated = |(pair, runs): (&Pair, &Option<Runs>)| runs.as_ref().map(|runs| runs.moderated(&pools[&pair.kin]));
+    let comparisons: Vec<Option<Comparison>> = pairs.iter().zip(&runs).map(moderated).collect();
+    let mut decisions: Vec<Decision> = vec![None; pairs.len()];
+    plan.look(0, &comparisons, &mut decisions);
+    let open = open(&decisions);
+    let conclude = |((pair, comparison), decision)| Judgement {
+        decided_after: None,
+        ..plan.conclude(pair, comparison, decision, 0, open)
     };
-    pairs.iter().zip(&runs).map(judged).collect()
+    pairs.iter().zip(comparisons).zip(decisions).map(conclude).collect()
+}
+
+fn open(decisions: &[Decision]) -> usize {
+    decisions.iter().filter(|decision| decision.is_none()).count()
 }
 
 /// Every pair's comparison from the first `rounds` rounds, moderated by its kin.
 fn compare(pairs: &[Pair], rounds: u32) -> Vec<Option<Comparison>> {
     let differences: Vec<Option<Difference>> =
         pairs.iter().map(|pair| Difference::of(pair.baseline, pair.candidate, rounds)).collect();
-    let pool = |kin: u32| {
-        let of_kin = pairs.iter().zip(&differences).filter(|(pair, _)| pair.kin == kin);
-        Pool::of(of_kin.filter_map(|(_, difference)| difference.as_ref()).map(|difference| &difference.spread))
-    };
+    let pools = pools(pairs, &differences, |difference| std::iter::once(&difference.spread));
     let moderated = |(pair, difference): (&Pair, &Option<Difference>)| {
-        difference.as_ref().map(|difference| difference.moderated(&pool(pair.kin)))
+        difference.as_ref().map(|difference| difference.moderated(&pools[&pair.kin]))
     };
     pairs.iter().zip(&differences).map(moderated).collect()
+}
+
+/// The pool of every kin, from what could be measured of its pairs.
+fn pools<'a, T, I: Iterator<Item = &'a Spread>>(
+    pairs: &[Pair],
+    measured: &'a [Option<T>],
+    spreads: impl Fn(&'a T) -> I,
+) -> BTreeMap<u32, Pool> {
+    let mut of_kin: BTreeMap<u32, Vec<&Spread>> = BTreeMap::new();
+    for (pair, measured) in pairs.iter().zip(measured) {
+        of_kin.entry(pair.kin).or_default().extend(measured.iter().flat_map(&spreads));
+    }
+    of_kin.into_iter().map(|(kin, spreads)| (kin, Pool::of(spreads))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Visit;
+
+    /// A cell whose visits have these levels (µs), each with three communicators around it.
+    fn cell(levels: &[f64]) -> Cell {
+        let visits = levels.iter().zip(0..).map(|(level, round)| {
+            Visit::new(round, [1.03, 0.99, 1.0].map(|position| position * level * (1.0 + 0.001 * f64::from(round % 2))))
+        });
+        Cell::new(visits.collect::<Result<_, _>>().unwrap()).unwrap()
+    }
+
+    fn plan(looks: Looks) -> Plan {
+        Plan { tolerance: Tolerance::new(0.05).unwrap(), looks, error: Plan::ERROR }
+    }
+
+    fn verdict_of(candidate: &Cell, looks: Looks) -> Judgement {
+        let baseline = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9]);
+        judge(&plan(looks), &[Pair { baseline: &baseline, candidate, kin: 0 }], 6)[0]
+    }
+
+    #[test]
+    fn a_clear_difference_gets_the_verdict_of_its_direction() {
+        let at = |factor: f64| cell(&[50.1, 50.2, 50.0, 49.9, 50.3, 50.0].map(|level| level * factor));
+        for (factor, verdict) in [(0.8, Verdict::Faster), (1.0, Verdict::Same), (1.3, Verdict::Slower)] {
+            for looks in [Looks::Once, Looks::Auto] {
+                let judged = verdict_of(&at(factor), looks);
+                assert_eq!(judged.verdict, verdict, "factor {factor}, {looks:?}");
+                let ratio = judged.comparison.unwrap().ratio();
+                assert!((ratio / factor - 1.0).abs() < 0.01, "factor {factor}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn below_three_rounds_nothing_is_said() {
+        let baseline = cell(&[50.0, 50.4]);
+        let candidate = cell(&[30.0, 30.1]);
+        for rounds in [0, 2] {
+            let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+            let judged = judge(&plan(Looks::Once), &[pair], rounds);
+            assert_eq!(judged[0].comparison, None);
+            assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooFewRounds { have: 2 }));
+        }
+    }
+
+    #[test]
+    fn a_cell_without_visits_leaves_the_others_their_verdicts() {
+        let (baseline, fast, none) =
+            (cell(&[50.0, 50.3, 49.8]), cell(&[30.0, 30.1, 30.0]), Cell::new(Vec::new()).unwrap());
+        let pairs = [&none, &fast].map(|candidate| Pair { baseline: &baseline, candidate, kin: 0 });
+        let judged = judge(&plan(Looks::Auto), &pairs, 3);
+        assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooFewRounds { have: 0 }));
+        assert_eq!(judged[1].verdict, Verdict::Faster);
+    }
+
+    #[test]
+    fn rounds_that_one_cell_lacks_do_not_count() {
+        let baseline = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9]);
+        let visits = [0, 2, 5].map(|round| Visit::new(round, [46.0, 44.1, 44.6]).unwrap());
+        let candidate = Cell::new(visits.to_vec()).unwrap();
+        let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+        assert_eq!(judge(&plan(Looks::Once), &[pair], 6)[0].comparison.unwrap().rounds, 3);
+        assert_eq!(judge(&plan(Looks::Once), &[pair], 5)[0].comparison, None);
+    }
+
+    #[test]
+    fn a_verdict_stands_while_the_run_goes_on() {
+        let baseline = cell(&[50.0, 50.4, 49.8, 50.1, 70.0, 30.0]);
+        let candidate = cell(&[40.0, 40.2, 40.1, 39.9, 41.0, 40.0]);
+        let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+        let early = judge(&plan(Looks::Auto), &[pair], 4)[0];
+        let late = judge(&plan(Looks::Auto), &[pair], 6)[0];
+        assert_eq!((early.verdict, late.verdict), (Verdict::Faster, Verdict::Faster));
+        assert_eq!(early.decided_after, late.decided_after);
+        assert_ne!(early.comparison, late.comparison);
+    }
+
+    #[test]
+    fn a_larger_family_asks_for_more() {
+        let baseline = cell(&[50.0, 52.0, 48.5, 51.0, 49.0, 50.5]);
+        let candidate = cell(&[43.0, 46.5, 44.0, 43.5, 45.5, 43.9]);
+        let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+        let undecidable = Pair { candidate: &baseline, baseline: &cell(&[52.4, 54.8, 50.9, 53.5, 51.5, 53.0]), kin: 1 };
+        let judged = |others: usize| {
+            let pairs: Vec<Pair> = [pair].into_iter().chain(vec![undecidable; others]).collect();
+            judge(&plan(Looks::Once), &pairs, 6)[0].verdict
+        };
+        assert_eq!(judged(0), Verdict::Faster);
+        assert!(matches!(judged(2000), Verdict::Undecided(Undecided::More(_))), "{:?}", judged(2000));
+    }
+
+    #[test]
+    fn an_estimate_at_the_tolerance_is_too_close() {
+        let baseline = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9]);
+        let candidate = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9].map(|level| level * 1.05));
+        let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+        let judged = judge(&plan(Looks::Auto), &[pair], 6);
+        assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooClose));
+    }
+
+    #[test]
+    fn the_forecast_is_the_first_planned_look_that_would_decide() {
+        let baseline = cell(&[50.0, 52.0, 48.5]);
+        let candidate = cell(&[47.5, 50.0, 48.0]);
+        let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+        let Verdict::Undecided(Undecided::More(more)) = judge(&plan(Looks::Auto), &[pair], 3)[0].verdict else {
+            panic!("three rounds of this spread decide nothing");
+        };
+        assert!(Looks::Auto.after(3).any(|look| look == 3 + more), "{more}");
+    }
+
+    #[test]
+    fn two_runs_are_compared_without_pairing() {
+        let before = cell(&[50.0, 50.4, 49.8, 50.1]);
+        let after = cell(&[40.0, 40.4, 39.8, 40.1, 40.2]);
+        let tolerance = Tolerance::new(0.05).unwrap();
+        let judged = judge_runs(tolerance, Plan::ERROR, &[Pair { baseline: &before, candidate: &after, kin: 0 }]);
+        assert_eq!(judged[0].verdict, Verdict::Faster);
+        let (low, high) = judged[0].comparison.unwrap().interval(0.95);
+        assert!(low < 0.8 && 0.8 < high, "{low} to {high}");
+    }
+
+    #[test]
+    fn what_never_varies_is_known_exactly() {
+        let constant = |value: f64| {
+            Cell::new((0..3).map(|round| Visit::new(round, [value; 2])).collect::<Result<_, _>>().unwrap()).unwrap()
+        };
+        let (baseline, candidate) = (constant(64.0), constant(32.0));
+        let judged = judge(&plan(Looks::Auto), &[Pair { baseline: &baseline, candidate: &candidate, kin: 0 }], 3);
+        assert_eq!(judged[0].verdict, Verdict::Faster);
+        let (low, high) = judged[0].comparison.unwrap().interval(0.95);
+        assert!(high - low < 1e-9 && (low - 0.5).abs() < 1e-9, "{low} to {high}");
+    }
 }

@@ -31,10 +31,12 @@ impl Looks {
     /// The next planned look after `rounds` rounds; none after the last, nor for a run of fixed length.
     #[must_use]
     pub fn next(self, rounds: u32) -> Option<u32> {
-        match self {
-            Self::Once => None,
-            Self::Auto => AUTO.into_iter().find(|look| *look > rounds),
-        }
+        self.after(rounds).next()
+    }
+
+    /// All looks of an open run that are planned after `rounds` rounds.
+    pub(super) fn after(self, rounds: u32) -> impl Iterator<Item = u32> {
+        AUTO.into_iter().filter(move |look| self == Self::Auto && *look > rounds)
     }
 
     /// The looks that a run of `rounds` rounds has had.
@@ -75,7 +77,7 @@ mod tests {
     /// P(a driftless normal walk, observed at the looks, ever exceeds the level that leaves `tail` at each), by the
     /// recursion of Armitage, McPherson and Rowe (1969) on a grid.
     fn crossing(looks: &[u32], tail: f64) -> f64 {
-        const POINTS: usize = 801;
+        const POINTS: usize = 401;
         let normal = Normal::standard();
         let limit = -normal.inverse_cdf(tail);
         let grid = |look: u32| {

@@ -7,12 +7,14 @@
 //! intervals still hold, which `cargo xtask simulate` shows.
 
 /// The degrees of freedom that the prior variance counts for.
-const PRIOR_FREEDOM: f64 = 2.0;
+const PRIOR_FREEDOM: f64 = 1.5;
 /// A priori, the variance between visits is this many times what communicators alone would cause. Measured: 1.9 in
 /// graph mode, 5.8 in stream mode, 0.7 for lone calls.
 const PRIOR_RATIO: f64 = 4.0;
 /// The degrees of freedom that [`PRIOR_RATIO`] counts for against the ratios measured in the family.
 const PRIOR_RATIO_FREEDOM: f64 = 4.0;
+/// A variance of log times below this is rounding: no clock tells times apart that differ by a part in 10¹⁰.
+const ROUNDING: f64 = 1e-20;
 
 /// The variance of one unit (a visit's level, or a round's difference).
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +42,7 @@ impl Spread {
         let mean = units.iter().sum::<f64>() / units.len() as f64;
         let freedom = (units.len() - 1) as f64;
         let between = units.iter().map(|unit| (unit - mean).powi(2)).sum::<f64>() / freedom;
-        Some((mean, Self { between, freedom, within: within.filter(|within| *within > 0.0) }))
+        Some((mean, Self { between, freedom, within: within.filter(|within| *within > ROUNDING) }))
     }
 }
 
@@ -60,5 +62,42 @@ impl Pool {
         let Some(within) = spread.within else { return (spread.between, spread.freedom) };
         let freedom = PRIOR_FREEDOM + spread.freedom;
         ((PRIOR_FREEDOM * self.ratio * within + spread.freedom * spread.between) / freedom, freedom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lucky_variance_is_raised_towards_what_communicators_show() {
+        let lucky = Spread { between: 1e-6, freedom: 2.0, within: Some(1e-4) };
+        let (variance, freedom) = Pool::of([&lucky]).moderate(&lucky);
+        assert!(variance > 4e-5 && variance < 4e-4, "{variance}");
+        assert_eq!(freedom, 2.0 + PRIOR_FREEDOM);
+    }
+
+    #[test]
+    fn the_prior_fades_with_rounds() {
+        let spread = Spread { between: 1e-6, freedom: 400.0, within: Some(1e-6) };
+        let (variance, _) = Pool::of([&spread]).moderate(&spread);
+        assert!((variance / 1e-6 - 1.0).abs() < 0.02, "{variance}");
+    }
+
+    #[test]
+    fn a_noisy_family_raises_each_prior() {
+        let quiet = Spread { between: 1e-4, freedom: 2.0, within: Some(1e-4) };
+        let noisy = Spread { between: 9e-4, ..quiet };
+        let alone = Pool::of([&quiet]).moderate(&quiet).0;
+        let among = Pool::of([&quiet, &noisy, &noisy, &noisy]).moderate(&quiet).0;
+        assert!(among > 1.5 * alone, "{alone} {among}");
+    }
+
+    #[test]
+    fn with_one_communicator_a_visit_the_variance_is_plain() {
+        let (mean, spread) = Spread::of(&[1.0, 2.0, 3.0], None).unwrap();
+        assert_eq!(mean, 2.0);
+        assert_eq!(Pool::of([&spread]).moderate(&spread), (1.0, 2.0));
+        assert!(Spread::of(&[1.0, 2.0], None).is_none());
     }
 }

@@ -4,6 +4,7 @@
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
 pub mod child;
+pub mod emulator;
 pub mod library;
 pub mod prepare;
 pub mod private;

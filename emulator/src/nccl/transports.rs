@@ -1,0 +1,75 @@
+//! Making connections, which happens at the first collective of an algorithm, and the log lines it leaves.
+
+use std::sync::PoisonError;
+
+use super::comm::Comm;
+use super::log;
+use super::tuning::{RING, TREE};
+use crate::settings::Version;
+use crate::topology::Transport;
+
+/// Peers of sends are remembered beside the algorithms, from this number on.
+const PEERS: usize = 16;
+
+/// Connects for an algorithm unless that was done before.
+pub(crate) fn connect(comm: &Comm, algorithm: usize) {
+    if !first_time(comm, algorithm) || comm.plan.ranks() == 1 {
+        return;
+    }
+    let (next, previous) = comm.plan.neighbours(comm.rank);
+    for channel in 0..comm.plan.channels {
+        tell(comm, channel, comm.rank, next);
+        if algorithm == TREE && previous != next {
+            tell(comm, channel, comm.rank, previous);
+        }
+        if comm.plan.transport(previous, comm.rank) == Transport::Socket {
+            tell_socket(comm, channel, previous, comm.rank, "receive");
+        }
+    }
+    let what = if algorithm == TREE { "trees" } else { "rings" };
+    let ring = if algorithm == RING && comm.plan.version.since(24) { ", use ring PXN 0 GDR 1" } else { "" };
+    log::info(log::INIT, &format!("Connected all {what}{ring}"));
+}
+
+/// Up to 2.21 everything is connected when the communicator is made.
+pub(crate) fn connect_all(comm: &Comm) {
+    connect(comm, RING);
+    connect(comm, TREE);
+}
+
+/// Connects to a peer of sends and receives.
+pub(crate) fn connect_peer(comm: &Comm, peer: usize) {
+    if peer != comm.rank && first_time(comm, PEERS + peer) {
+        for channel in 0..2 {
+            tell(comm, channel, comm.rank, peer);
+        }
+    }
+}
+
+fn first_time(comm: &Comm, what: usize) -> bool {
+    comm.memory.lock().unwrap_or_else(PoisonError::into_inner).connected.insert(what)
+}
+
+fn tell(comm: &Comm, channel: usize, from: usize, to: usize) {
+    let pair = pair(comm, from, to);
+    match comm.plan.transport(from, to) {
+        Transport::SameGpu | Transport::Nvlink | Transport::Pcie => {
+            let line = format!("Channel {channel:02}/0 : {pair} via P2P/direct pointer");
+            log::info(log::INIT | log::P2P, &line);
+        }
+        Transport::HostMemory => {
+            let way = if comm.plan.version >= Version::new(2, 30, 7) { "direct" } else { "direct/direct" };
+            log::info(log::INIT | log::SHM, &format!("Channel {channel:02} : {pair} via SHM/{way}"));
+        }
+        Transport::Socket => tell_socket(comm, channel, from, to, "send"),
+    }
+}
+
+fn tell_socket(comm: &Comm, channel: usize, from: usize, to: usize, end: &str) {
+    let line = format!("Channel {channel:02}/0 : {} [{end}] via NET/Socket/0", pair(comm, from, to));
+    log::info(log::INIT | log::NET, &line);
+}
+
+fn pair(comm: &Comm, from: usize, to: usize) -> String {
+    format!("{from}[{}] -> {to}[{}]", comm.plan.gpus[from], comm.plan.gpus[to])
+}

@@ -1,0 +1,289 @@
+//! NCCL's published tuning model (`graph/tuning.cc`): what it believes each algorithm and protocol costs on this box.
+//!
+//! One node only, without CollNet and NVLS, which no emulated box has.
+
+use super::lists::{ALL_REDUCE, Complaint};
+use super::{env, lists, log};
+use crate::settings::Version;
+use crate::topology::{Graph, Path};
+
+pub(crate) const TREE: usize = 0;
+pub(crate) const RING: usize = 1;
+pub(crate) const LL: usize = 0;
+pub(crate) const LL128: usize = 1;
+pub(crate) const SIMPLE: usize = 2;
+
+/// Latency in µs and bandwidth in GB/s per function, algorithm and protocol; bandwidth 0 means not available.
+pub(crate) struct Tuning {
+    pub latency: [[[f64; 3]; 7]; 5],
+    pub bandwidth: [[[f64; 3]; 7]; 5],
+    pub max_threads: [[i64; 3]; 7],
+    pub protocols: [[u8; 3]; 5],
+    pub algorithms: [[u8; 7]; 5],
+}
+
+const BASE: [[f64; 3]; 2] = [[6.8, 14.0, 8.4], [6.6, 14.0, 8.4]];
+const NVLINK: [[f64; 3]; 2] = [[0.6, 1.25, 4.0], [0.6, 1.9, 3.4]];
+const PCI: [[f64; 3]; 2] = [[1.0, 1.9, 4.0], [1.0, 2.5, 5.7]];
+
+/// What a GPU generation can do: LL bandwidth, LL128 per ring channel, LL128 and Simple per tree channel.
+struct Limits {
+    ll: f64,
+    ring_ll128: f64,
+    tree_ll128: f64,
+    tree: f64,
+}
+
+fn limits(capability: u32) -> Limits {
+    match capability {
+        100.. => Limits { ll: 282.0, ring_ll128: 40.0, tree_ll128: 55.6, tree: 70.0 },
+        90.. => Limits { ll: 141.0, ring_ll128: 36.7, tree_ll128: 36.7, tree: 38.7 },
+        80.. => Limits { ll: 87.7, ring_ll128: 20.0, tree_ll128: 20.0, tree: 24.0 },
+        _ => Limits { ll: 39.0, ring_ll128: 20.0, tree_ll128: 20.0, tree: 26.5 },
+    }
+}
+
+/// Trees do not stick to the model for medium sizes; powers of two from 64 B on.
+const TREE_CORRECTION: [[f64; 24]; 3] = [
+    [
+        1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0,
+        1.0, 1.0,
+    ],
+    [
+        1.0, 1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1.0,
+        1.0, 1.0,
+    ],
+    [
+        0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9,
+        0.9, 0.9,
+    ],
+];
+
+/// What the model is computed from.
+pub(crate) struct Inputs {
+    pub ranks: usize,
+    pub capability: u32,
+    pub ring: Graph,
+    pub tree: Graph,
+}
+
+impl Tuning {
+    /// The tables for a communicator; reads NCCL_NTHREADS, NCCL_PROTO and NCCL_ALGO.
+    pub(crate) fn new(inputs: &Inputs, version: Version) -> Result<Tuning, Complaint> {
+        let mut tuning = Tuning {
+            latency: [[[0.0; 3]; 7]; 5],
+            bandwidth: [[[0.0; 3]; 7]; 5],
+            max_threads: max_threads(&inputs.ring),
+            protocols: [[1, 2, 1]; 5],
+            algorithms: [[1; 7]; 5],
+        };
+        tuning.read_lists(version)?;
+        for function in 0..5 {
+            for algorithm in [TREE, RING] {
+                if algorithm == TREE && function != ALL_REDUCE {
+                    continue;
+                }
+                for protocol in [LL, LL128, SIMPLE] {
+                    let latency = latency(inputs, function, algorithm, protocol);
+                    tuning.latency[function][algorithm][protocol] = latency;
+                    if tuning.enabled(inputs, function, algorithm, protocol) {
+                        let bandwidth = bandwidth(inputs, function, algorithm, protocol);
+                        tuning.bandwidth[function][algorithm][protocol] = bandwidth;
+                    }
+                }
+            }
+        }
+        Ok(tuning)
+    }
+
+    fn read_lists(&mut self, version: Version) -> Result<(), Complaint> {
+        if let Some(text) = env::get("NCCL_PROTO") {
+            lists::apply(&text, &lists::PROTOCOLS, version, &mut self.protocols)?;
+        }
+        if let Some(text) = env::get("NCCL_ALGO") {
+            lists::apply(&text, &lists::ALGORITHMS, version, &mut self.algorithms)?;
+        }
+        if !version.since(24) && self.algorithms[ALL_REDUCE][..2] == [0, 0] {
+            // Named algorithms that this box has not: up to 2.23 the defaults run.
+            self.algorithms = [[1; 7]; 5];
+        }
+        Ok(())
+    }
+
+    fn enabled(&self, inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> bool {
+        let graph = if algorithm == TREE { &inputs.tree } else { &inputs.ring };
+        let protocol_on = match self.protocols[function][protocol] {
+            // LL128 by default only where all of the path is NVLink.
+            2 => graph.intra <= Path::Nvb && graph.inter <= Path::Pxb,
+            on => on == 1,
+        };
+        protocol_on && self.algorithms[function][algorithm] != 0
+    }
+
+    /// What NCCL believes an all-reduce takes, µs.
+    pub(crate) fn time(&self, algorithm: usize, protocol: usize, bytes: usize) -> Option<f64> {
+        let mut bandwidth = self.bandwidth[ALL_REDUCE][algorithm][protocol];
+        if bandwidth == 0.0 {
+            return None;
+        }
+        let power = (bytes >> 6).checked_ilog2().map_or(usize::MAX, |log| log as usize);
+        if algorithm == TREE && power < 23 {
+            bandwidth *= TREE_CORRECTION[protocol][power];
+        }
+        Some(self.latency[ALL_REDUCE][algorithm][protocol] + bytes as f64 / (1000.0 * bandwidth))
+    }
+
+    /// The algorithm and protocol NCCL takes for an all-reduce, with its estimate.
+    pub(crate) fn choose(&self, bytes: usize) -> Option<(usize, usize, f64)> {
+        let mut best: Option<(usize, usize, f64)> = None;
+        for algorithm in [TREE, RING] {
+            for protocol in [LL, LL128, SIMPLE] {
+                let time = self.time(algorithm, protocol, bytes);
+                if let Some(time) = time.filter(|time| best.is_none_or(|(_, _, least)| *time < least)) {
+                    best = Some((algorithm, protocol, time));
+                }
+            }
+        }
+        best
+    }
+}
+
+/// A steps count of the ring for the five functions.
+fn steps(function: usize, ranks: usize) -> f64 {
+    match function {
+        ALL_REDUCE => 2.0 * (ranks - 1) as f64,
+        2 | 3 => (ranks - 1) as f64,
+        _ => ranks as f64,
+    }
+}
+
+fn latency(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> f64 {
+    let graph = if algorithm == TREE { &inputs.tree } else { &inputs.ring };
+    let hardware = if graph.intra == Path::Nvl { &NVLINK } else { &PCI };
+    let base = BASE[algorithm][protocol];
+    if algorithm == TREE {
+        return base + 2.0 * (inputs.ranks - 1) as f64 * hardware[TREE][protocol];
+    }
+    if function < 2 {
+        // Reduce and Broadcast: one step where all channels are alike, which they are on one node of one ring order.
+        return if protocol == SIMPLE { base + hardware[RING][SIMPLE] } else { base + hardware[RING][protocol] };
+    }
+    base + steps(function, inputs.ranks) * hardware[RING][protocol]
+}
+
+fn bandwidth(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> f64 {
+    let limits = limits(inputs.capability);
+    let graph = if algorithm == TREE { &inputs.tree } else { &inputs.ring };
+    let channels = f64::from(graph.channels);
+    let mut bus = channels * graph.bandwidth;
+    if algorithm == RING {
+        bus = match protocol {
+            LL => limits.ll.min(bus * 0.5),
+            LL128 => (bus * 0.92).min(channels * limits.ring_ll128),
+            _ => bus,
+        };
+        return bus * inputs.ranks as f64 / steps(function, inputs.ranks);
+    }
+    bus = (bus * 0.92).min(channels * limits.tree);
+    bus = match protocol {
+        LL => (bus / 3.8).min(limits.ll),
+        LL128 => (bus * 7.0 / 9.0).min(channels * limits.tree_ll128),
+        _ => bus,
+    };
+    bus * 0.5
+}
+
+const WARP: i64 = 32;
+pub(crate) const LL_MAX_THREADS: i64 = 512;
+const LL128_MAX_THREADS: i64 = 640;
+const PCI_BANDWIDTH: f64 = 12.0;
+
+fn max_threads(ring: &Graph) -> [[i64; 3]; 7] {
+    let asked = env::parameter("NCCL_NTHREADS").unwrap_or(-2);
+    let simple_default = if ring.bandwidth * f64::from(ring.channels) <= PCI_BANDWIDTH { 256 } else { 512 };
+    let ring_simple = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, 512, simple_default);
+    let tree_simple = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, 512, 512);
+    let ll = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, LL_MAX_THREADS, LL_MAX_THREADS);
+    let asked = env::parameter("NCCL_LL128_NTHREADS").unwrap_or(-2);
+    let ll128 =
+        clamp_threads("NCCL_LL128_NTHREADS", asked, LL128_MAX_THREADS / 4, LL128_MAX_THREADS, LL128_MAX_THREADS);
+    let none = [0, 0, 640];
+    [[ll, ll128, tree_simple], [ll, ll128, ring_simple], none, none, none, none, [0, 0, 0]]
+}
+
+fn clamp_threads(name: &str, asked: i64, least: i64, most: i64, default: i64) -> i64 {
+    let complain = |why: String| log::info(log::GRAPH | log::ENV, &format!("Invalid {name} {asked} ({why}"));
+    match asked {
+        ..=0 => default,
+        _ if asked % WARP != 0 => {
+            complain(format!("must be a multiple of {WARP})"));
+            most
+        }
+        _ if asked > most => {
+            complain(format!("maximum {most})."));
+            most
+        }
+        _ if asked < least => {
+            complain(format!("minimum {least})."));
+            least
+        }
+        _ => asked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuning(ranks: usize, capability: u32, graphs: (Graph, Graph)) -> Tuning {
+        let inputs = Inputs { ranks, capability, ring: graphs.0, tree: graphs.1 };
+        Tuning::new(&inputs, Version::new(2, 28, 3)).unwrap()
+    }
+
+    fn graph(channels: u32, bandwidth: f64, intra: Path) -> Graph {
+        Graph { channels, bandwidth, intra, inter: Path::Pix }
+    }
+
+    fn row(tuning: &Tuning, algorithm: usize) -> Vec<String> {
+        (0..3)
+            .map(|p| {
+                let (l, b) = (tuning.latency[4][algorithm][p], tuning.bandwidth[4][algorithm][p]);
+                format!("{l:.1}/{b:.1}")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_tables_are_those_of_recorded_logs() {
+        let host = tuning(2, 90, (graph(2, 20.0, Path::Phb), graph(2, 40.0, Path::Phb)));
+        assert_eq!(row(&host, TREE), ["8.8/9.7", "17.8/0.0", "16.4/36.8"]);
+        assert_eq!(row(&host, RING), ["8.6/20.0", "19.0/0.0", "19.8/40.0"]);
+        let nvlink = tuning(2, 90, (graph(12, 30.0, Path::Nvl), graph(12, 60.0, Path::Nvl)));
+        assert_eq!(row(&nvlink, TREE), ["8.0/61.1", "16.5/180.6", "16.4/232.2"]);
+        assert_eq!(row(&nvlink, RING), ["7.8/141.0", "17.8/331.2", "15.2/360.0"]);
+        let eight = tuning(8, 90, (graph(2, 20.0, Path::Phb), graph(2, 40.0, Path::Phb)));
+        assert_eq!(row(&eight, RING), ["20.6/11.4", "49.0/0.0", "88.2/22.9"]);
+    }
+
+    #[test]
+    fn a_failed_search_makes_nccl_prefer_simple_from_8_kib_on() {
+        let failed = Graph { channels: 2, bandwidth: 0.1, intra: Path::Sys, inter: Path::Sys };
+        let tuning = tuning(8, 120, (failed, failed));
+        assert_eq!(tuning.choose(4096).map(|c| (c.0, c.1)), Some((RING, LL)));
+        for bytes in [14336, 28672, 32768, 57344] {
+            assert_eq!(tuning.choose(bytes).map(|c| (c.0, c.1)), Some((RING, SIMPLE)), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_working_search_makes_nccl_take_ll() {
+        let tuning = tuning(8, 120, (graph(2, 20.0, Path::Phb), graph(2, 40.0, Path::Phb)));
+        assert_eq!(tuning.choose(57344).map(|c| (c.0, c.1)), Some((RING, LL)));
+    }
+
+    #[test]
+    fn the_estimate_is_that_of_a_recorded_log() {
+        let host = tuning(2, 90, (graph(2, 20.0, Path::Phb), graph(2, 40.0, Path::Phb)));
+        assert!((host.choose(14336).unwrap().2 - 9.3168).abs() < 1e-4);
+    }
+}

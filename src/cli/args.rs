@@ -1,0 +1,167 @@
+//! Arguments as they are written. [`super::draft`] turns them into settings.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::collective::{Dtype, Mode, Op};
+use crate::plan::schedule::Rounds;
+use crate::plan::settings::{Percent, duration};
+
+const EXAMPLES: &str = "\
+Examples:
+  ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
+  ncclsweep --emulate --gpus 8                  rehearse without a GPU
+  ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
+  ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
+  ncclsweep --config channels --modes graph,sync --rounds 10
+  ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
+
+Exit status: 0 all decided and every gate held, 1 a gate failed, 2 usage, 3 no GPU, driver or library,
+4 incomplete, 5 undecided, 130 interrupted.";
+
+/// How fast is NCCL all-reduce on this box, and which settings make it faster?
+#[derive(Debug, Parser)]
+#[command(name = "ncclsweep", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    /// A command; `sweep` when none is named.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Arguments of `sweep`.
+    #[command(flatten)]
+    pub sweep: Sweep,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure env sets against the default settings (what `ncclsweep` alone does)
+    Sweep(Sweep),
+}
+
+/// What to measure, on what, how long, and where results go.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// Use the first N GPUs [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "devices", help_heading = "GPUs")]
+    pub gpus: Option<u32>,
+    /// Use these GPUs, in this rank order
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', help_heading = "GPUs")]
+    pub devices: Vec<u32>,
+    /// Number of ranks; more than GPUs puts several on each (NCCL 2.30 or later) [default: one per GPU]
+    #[arg(long, value_name = "N", help_heading = "GPUs")]
+    pub ranks: Option<u32>,
+    /// Measure although other processes use the GPUs; the results say so
+    #[arg(long, help_heading = "GPUs")]
+    pub allow_busy: bool,
+    /// Rehearse on an emulated box, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD,
+        help_heading = "GPUs"
+    )]
+    pub emulate: Option<String>,
+    /// NCCL library: a file or its folder. Repeat to compare libraries [default: the one the loader finds]
+    #[arg(long, value_name = "PATH", help_heading = "GPUs")]
+    pub nccl: Vec<PathBuf>,
+
+    /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
+    #[arg(long, value_name = "LIST", help_heading = "Cases")]
+    pub sizes: Vec<String>,
+    /// Data types [default: bf16]
+    #[arg(long, value_name = "TYPE,…", value_delimiter = ',', help_heading = "Cases")]
+    pub dtype: Vec<Dtype>,
+    /// Operations: sum, prod, min, max, avg [default: sum]
+    #[arg(long, value_name = "OP,…", value_delimiter = ',', help_heading = "Cases")]
+    pub op: Vec<Op>,
+    /// Reduce in place: true, false or both [default: false]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = ["true", "false", "both"],
+        help_heading = "Cases"
+    )]
+    pub in_place: Option<String>,
+    /// How calls are issued and timed: graph, stream, sync [default: graph]
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', help_heading = "Cases")]
+    pub modes: Vec<Mode>,
+
+    /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs
+    #[arg(long, value_name = "NAME:K=V,…", help_heading = "Env sets")]
+    pub set: Vec<String>,
+    /// Vary a variable; repeat for a product
+    #[arg(long, value_name = "K=V1,V2", help_heading = "Env sets")]
+    pub vary: Vec<String>,
+    /// A configuration: a TOML file, or a built-in one (pcie-tp8, proto-algo-grid, channels, …)
+    #[arg(long, value_name = "FILE", help_heading = "Env sets")]
+    pub config: Option<PathBuf>,
+    /// Run only these of the sets
+    #[arg(long, value_name = "NAME,…", help_heading = "Env sets")]
+    pub sets: Option<String>,
+    /// Variables under every set, the default's too
+    #[arg(long, value_name = "K=V,…", help_heading = "Env sets")]
+    pub base: Vec<String>,
+    /// Drop inherited NCCL_* variables
+    #[arg(long, help_heading = "Env sets")]
+    pub clean_env: bool,
+    /// Start workers through this command, as your server is
+    #[arg(long, value_name = "CMD", help_heading = "Env sets")]
+    pub wrap: Option<String>,
+    /// Fail (exit 1) when this set is slower or not applied [default: pcie-ll when it runs]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Env sets")]
+    pub expect: Vec<String>,
+
+    /// Rounds: a number, or auto: until every cell is decided [default: auto]
+    #[arg(long, value_name = "N", help_heading = "Effort")]
+    pub rounds: Option<Rounds>,
+    /// Communicators of each visit [default: 6]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Effort")]
+    pub communicators: Option<u32>,
+    /// Relative difference that matters [default: 5%]
+    #[arg(long, value_name = "P%", conflicts_with = "thorough", help_heading = "Effort")]
+    pub tolerance: Option<Percent>,
+    /// A tolerance of 3%
+    #[arg(long, help_heading = "Effort")]
+    pub thorough: bool,
+    /// Begin no round that would end later
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Effort")]
+    pub time_limit: Option<Duration>,
+    /// All-reduces in one graph, launches in one stream batch [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
+    pub chain: Option<u32>,
+    /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
+    pub samples: Option<u32>,
+    /// How long a phase of a worker may take before it counts as hung [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Effort")]
+    pub deadline: Option<Duration>,
+    /// Seed of everything random [default: from the clock]
+    #[arg(long, value_name = "N", help_heading = "Effort")]
+    pub seed: Option<u64>,
+
+    /// Folder of the run [default: results/TIME-HOST-GPUS]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// Continue the run in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub resume: Option<PathBuf>,
+    /// Replace host name, UUIDs and paths in everything that is stored
+    #[arg(long, help_heading = "Results")]
+    pub redact: bool,
+    /// What to print: table, json, csv, markdown, nccl-tests
+    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
+    pub format: crate::report::Format,
+    /// Show the plan and start nothing
+    #[arg(long, help_heading = "Results")]
+    pub dry_run: bool,
+    /// No progress on stderr
+    #[arg(long, short, help_heading = "Results")]
+    pub quiet: bool,
+}

@@ -1,0 +1,290 @@
+//! From arguments to a plan: default < configuration file < flag, then what the box has.
+
+use super::args::Sweep;
+use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
+use crate::error::{Error, Kind, Result};
+use crate::gpu::cuda::Device;
+use crate::nccl::version::NcclVersion;
+use crate::plan::config::{Config, STANDARD};
+use crate::plan::env_set::{self, EnvSet, PCIE_LL, Vars};
+use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
+
+/// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
+const COMMUNICATORS: u32 = 6;
+const TOLERANCE: f64 = 0.05;
+const THOROUGH: f64 = 0.03;
+
+/// The first release that lets several ranks share a GPU.
+const MULTI_RANK: NcclVersion = NcclVersion::new(2, 30, 0);
+
+/// A plan without the box: everything that the arguments alone decide, checked.
+#[derive(Debug)]
+pub struct Draft {
+    cases: Vec<Case>,
+    sets: Vec<EnvSet>,
+    expect: Vec<String>,
+    base: Vars,
+    clean_env: bool,
+    devices: Devices,
+    ranks: Option<u32>,
+    wrap: Vec<String>,
+    rounds: Rounds,
+    communicators: u32,
+    measure: Measure,
+    tolerance: f64,
+    time_limit_s: Option<f64>,
+    seed: u64,
+}
+
+/// Which GPUs were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Devices {
+    All,
+    First(u32),
+    These(Vec<u32>),
+}
+
+impl Draft {
+    /// Merges defaults, the configuration and the flags.
+    pub fn new(args: &Sweep) -> Result<Self> {
+        let config = match &args.config {
+            Some(path) => Config::load(path)?,
+            None => Config::builtin(STANDARD)?,
+        };
+        let mut base = config.base.clone();
+        for (name, value) in env_set::base_from_flags(&args.base)?.iter() {
+            base.set(name, value);
+        }
+        let sets = sets(args, &config, &base)?;
+        let expect = expect(args, &config, &sets)?;
+        Ok(Self {
+            cases: cases(args, &config)?,
+            sets,
+            expect,
+            base,
+            clean_env: args.clean_env || config.clean_env.unwrap_or(false),
+            devices: devices(args, &config)?,
+            ranks: positive("--ranks", args.ranks.or(config.ranks))?,
+            wrap: wrap(args)?,
+            rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),
+            communicators: args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS),
+            measure: measure(args),
+            tolerance: match (args.tolerance.or(config.tolerance), args.thorough) {
+                (_, true) => THOROUGH,
+                (Some(percent), false) => percent.fraction(),
+                (None, false) => TOLERANCE,
+            },
+            time_limit_s: args.time_limit.or(config.time_limit).map(|limit| limit.as_secs_f64()),
+            seed: args.seed.or(config.seed).unwrap_or_else(seed_from_clock),
+        })
+    }
+
+    /// The whole plan for a box with these GPUs and libraries.
+    pub fn plan(self, gpus: &[Device], libraries: Vec<Library>) -> Result<Plan> {
+        let devices = self.devices.on(gpus.len() as u32)?;
+        let ranks = self.ranks.unwrap_or(devices.len() as u32);
+        if ranks < devices.len() as u32 {
+            let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
+            return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
+        }
+        for library in &libraries {
+            check_version(library, ranks, devices.len(), &self.cases)?;
+        }
+        Ok(Plan {
+            sets: self.sets,
+            expect: self.expect,
+            base: self.base,
+            clean_env: self.clean_env,
+            libraries,
+            cases: self.cases,
+            devices,
+            ranks,
+            launch: Launch::Threads,
+            wrap: self.wrap,
+            rounds: self.rounds,
+            communicators: self.communicators,
+            measure: self.measure,
+            tolerance: self.tolerance,
+            time_limit_s: self.time_limit_s,
+            seed: self.seed,
+        })
+    }
+
+    /// The plan as far as it is known without looking at the box, for `--dry-run`.
+    pub fn dry_plan(self, libraries: Vec<Library>) -> Plan {
+        let devices = match &self.devices {
+            Devices::All => Vec::new(),
+            Devices::First(n) => (0..*n).collect(),
+            Devices::These(these) => these.clone(),
+        };
+        let ranks = self.ranks.unwrap_or(devices.len() as u32);
+        Plan {
+            sets: self.sets,
+            expect: self.expect,
+            base: self.base,
+            clean_env: self.clean_env,
+            libraries,
+            cases: self.cases,
+            devices,
+            ranks,
+            launch: Launch::Threads,
+            wrap: self.wrap,
+            rounds: self.rounds,
+            communicators: self.communicators,
+            measure: self.measure,
+            tolerance: self.tolerance,
+            time_limit_s: self.time_limit_s,
+            seed: self.seed,
+        }
+    }
+}
+
+impl Devices {
+    /// The ordinals, when a box with `have` GPUs has them.
+    fn on(&self, have: u32) -> Result<Vec<u32>> {
+        let few = |wanted: String| {
+            Error::new(Kind::Environment, format!("{wanted}, but the driver shows {have}")).help(format!(
+                "see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES; `--gpus {have} --ranks N` puts several ranks on one GPU \
+                 with NCCL 2.30 or later; `--emulate` rehearses without GPUs"
+            ))
+        };
+        match self {
+            _ if have == 0 => Err(Error::new(Kind::Environment, "the driver shows no GPU")
+                .help("see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES; `--emulate` rehearses without GPUs")),
+            Self::All => Ok((0..have).collect()),
+            Self::First(n) if *n > have => Err(few(format!("{n} GPUs were asked for"))),
+            Self::First(n) => Ok((0..*n).collect()),
+            Self::These(these) => match these.iter().find(|ordinal| **ordinal >= have) {
+                Some(ordinal) => Err(few(format!("GPU {ordinal} was asked for (they count from 0)"))),
+                None => Ok(these.clone()),
+            },
+        }
+    }
+}
+
+fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
+    let sizes = if args.sizes.is_empty() {
+        config.sizes.clone().map_or_else(|| Config::builtin(STANDARD).map(|standard| standard.sizes), |s| Ok(Some(s)))?
+    } else {
+        Some(crate::collective::sizes::SizeList::parse("--sizes", &args.sizes.join(","))?)
+    };
+    let or = |flags: &[Dtype], file: &Option<Vec<Dtype>>| {
+        if flags.is_empty() { file.clone().unwrap_or_else(|| vec![Dtype::Bfloat16]) } else { flags.to_vec() }
+    };
+    let placements = match args.in_place.as_deref() {
+        Some("true") => vec![Placement::InPlace],
+        Some("both") => vec![Placement::OutOfPlace, Placement::InPlace],
+        Some(_) => vec![Placement::OutOfPlace],
+        None => config.placement.clone().unwrap_or_else(|| vec![Placement::OutOfPlace]),
+    };
+    Cases {
+        sizes: sizes.ok_or_else(|| Error::usage("no sizes to measure").help("--sizes 7168x1..4"))?,
+        dtypes: or(&args.dtype, &config.dtype),
+        ops: pick(&args.op, config.op.as_ref(), Op::Sum),
+        placements,
+        modes: pick(&args.modes, config.modes.as_ref(), Mode::Graph),
+    }
+    .product()
+}
+
+fn pick<T: Clone>(flags: &[T], file: Option<&Vec<T>>, standard: T) -> Vec<T> {
+    if flags.is_empty() { file.cloned().unwrap_or_else(|| vec![standard]) } else { flags.to_vec() }
+}
+
+/// The sets of the flags when there are any, else those of the configuration; of these the selected.
+fn sets(args: &Sweep, config: &Config, base: &Vars) -> Result<Vec<EnvSet>> {
+    let all = if args.set.is_empty() && args.vary.is_empty() {
+        env_set::check_distinct(base, &config.sets)?;
+        config.sets.clone()
+    } else {
+        env_set::from_flags(base, &args.set, &args.vary)?
+    };
+    args.sets.as_ref().map_or_else(|| Ok(all.clone()), |names| env_set::select(&all, names))
+}
+
+/// The sets that gate the run: those of the flag, else of the configuration as far as they run, else `pcie-ll`.
+fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>> {
+    let runs = |name: &String| sets.iter().any(|set| set.name == *name);
+    if let Some(unknown) = args.expect.iter().find(|name| !runs(name)) {
+        let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+        let message = format!("--expect names `{unknown}`, which does not run");
+        return Err(Error::usage(message).help(format!("sets of this run: {}", names.join(", "))));
+    }
+    let wanted = match (&args.expect, &config.expect) {
+        (flags, _) if !flags.is_empty() => flags.clone(),
+        (_, Some(file)) => file.clone(),
+        _ => vec![PCIE_LL.to_owned()],
+    };
+    Ok(wanted.into_iter().filter(runs).collect())
+}
+
+fn devices(args: &Sweep, config: &Config) -> Result<Devices> {
+    if let Some(twice) = args.devices.iter().enumerate().find(|(i, device)| args.devices[..*i].contains(device)) {
+        return Err(Error::usage(format!("--devices names GPU {} twice", twice.1))
+            .help("several ranks on one GPU: --devices 0,1 --ranks 8"));
+    }
+    let first = positive("--gpus", args.gpus.or(config.gpus))?;
+    Ok(match first {
+        _ if !args.devices.is_empty() => Devices::These(args.devices.clone()),
+        Some(n) => Devices::First(n),
+        None => Devices::All,
+    })
+}
+
+/// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.
+const MOST: u32 = 1024;
+
+fn positive(flag: &str, value: Option<u32>) -> Result<Option<u32>> {
+    match value {
+        Some(n) if n == 0 || n > MOST => {
+            Err(Error::usage(format!("{flag} {n} is out of range")).help(format!("from 1 to {MOST}")))
+        }
+        value => Ok(value),
+    }
+}
+
+fn wrap(args: &Sweep) -> Result<Vec<String>> {
+    let Some(text) = &args.wrap else { return Ok(Vec::new()) };
+    let words = shell_words::split(text).map_err(|error| {
+        Error::usage(format!("cannot read --wrap `{text}`")).because(error).help("quote as in a shell, e.g. 'numactl -N 0'")
+    })?;
+    if words.is_empty() {
+        return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));
+    }
+    Ok(words)
+}
+
+fn measure(args: &Sweep) -> Measure {
+    let standard = Measure::default();
+    let chain = args.chain.unwrap_or(standard.graph_length);
+    let samples = args.samples.unwrap_or(standard.replays);
+    Measure {
+        graph_length: chain,
+        replays: samples,
+        launches: chain,
+        batches: samples.div_ceil(2),
+        calls: samples * 10,
+    }
+}
+
+fn seed_from_clock() -> u64 {
+    // Fewer digits than a clock has: a seed is read aloud and typed again.
+    u64::from(jiff::Timestamp::now().subsec_nanosecond().unsigned_abs() / 100 % 1_000_000)
+}
+
+fn check_version(library: &Library, ranks: u32, gpus: usize, cases: &[Case]) -> Result<()> {
+    let version = library.version;
+    if ranks as usize > gpus && version < MULTI_RANK {
+        let message = format!("{ranks} ranks on {gpus} GPUs need NCCL {}.{}; this is {version}", 2, 30);
+        return Err(Error::new(Kind::Environment, message)
+            .help(format!("--nccl takes the path of a newer library; this one is {}", library.path)));
+    }
+    for case in cases {
+        let needed = case.dtype.min_version().max(case.op.min_version());
+        if !version.at_least(needed.0 as u16, needed.1 as u16) {
+            let message = format!("`{case}` needs NCCL {}.{}; this is {version}", needed.0, needed.1);
+            return Err(Error::new(Kind::Environment, message).help("--nccl takes the path of a newer library"));
+        }
+    }
+    Ok(())
+}

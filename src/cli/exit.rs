@@ -1,0 +1,72 @@
+//! Exit codes, and how an error is shown.
+
+use std::io::IsTerminal;
+use std::process::{ExitCode, Termination};
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use crate::error::{Error, Kind};
+
+/// How `ncclsweep` ends. The first that holds, from the top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The user interrupted; what was measured is kept.
+    Interrupted,
+    /// Arguments, a configuration or an input file are wrong, or a comparison was refused.
+    Usage,
+    /// No GPU, driver or library, or the GPUs are busy.
+    Environment,
+    /// Something was not measured: a hang, a crash, wrong data.
+    Incomplete,
+    /// A gate failed: an expected set is slower or did not take effect.
+    Failed,
+    /// Some cells are undecided.
+    Undecided,
+    /// Everything asked for holds.
+    Held,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Held => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Environment => 3,
+            Self::Incomplete => 4,
+            Self::Undecided => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+}
+
+impl From<Kind> for Exit {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Usage => Self::Usage,
+            Kind::Environment => Self::Environment,
+            Kind::Incomplete => Self::Incomplete,
+            Kind::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+/// Shows an error on stderr: message, causes, the place in the text, the next step.
+pub fn show(error: &Error) {
+    let fancy = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let mut text = String::new();
+    let shown = GraphicalReportHandler::new_themed(theme).with_width(100).render_report(&mut text, error);
+    match shown {
+        Ok(()) => eprintln!("ncclsweep: {}", text.trim()),
+        Err(_) => eprintln!("ncclsweep: {error}"),
+    }
+}

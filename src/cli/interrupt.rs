@@ -1,0 +1,32 @@
+//! SIGINT and SIGTERM: the first asks for an orderly end, the second ends at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::{Error, Kind, Result};
+
+/// Whether the user asked for the end.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Catches both signals from now on.
+    pub fn install() -> Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // Registered first, so that it acts on the second signal only: the flag is set by the one after it.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
+                .map_err(|error| Error::new(Kind::Environment, "cannot catch signals").because(error))?;
+        }
+        Ok(Self(asked))
+    }
+
+    /// Whether it was asked for.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

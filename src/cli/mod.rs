@@ -1,0 +1,63 @@
+//! The command line: arguments, one file per command, exit codes.
+
+mod args;
+mod draft;
+mod exit;
+mod interrupt;
+mod progress;
+mod sweep;
+
+use std::os::fd::FromRawFd;
+
+use clap::Parser;
+
+use crate::error::{Kind, Result};
+use crate::wire;
+use crate::worker;
+
+pub use exit::Exit;
+
+/// Parses the arguments, runs the command they name, and shows what failed.
+#[must_use]
+pub fn main() -> Exit {
+    // Workers and probes are this executable too; their arguments are ours alone, so they need no parser.
+    let hidden: Vec<String> = std::env::args().skip(1).take(2).collect();
+    match hidden.first().map(String::as_str) {
+        Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
+        Some(crate::supervisor::prepare::PROBE) => return probe(descriptor(&hidden)),
+        _ => {}
+    }
+    let arguments = match args::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers, not errors: clap prints them to stdout.
+            let wrong = error.use_stderr();
+            let _ = error.print();
+            return if wrong { Exit::Usage } else { Exit::Held };
+        }
+    };
+    run(arguments).unwrap_or_else(|error| {
+        exit::show(&error);
+        error.kind().into()
+    })
+}
+
+fn run(arguments: args::Arguments) -> Result<Exit> {
+    match arguments.command {
+        Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        None => sweep::run(&arguments.sweep),
+    }
+}
+
+fn descriptor(hidden: &[String]) -> i32 {
+    hidden.get(1).and_then(|fd| fd.parse().ok()).unwrap_or(crate::supervisor::child::WIRE_FD)
+}
+
+fn probe(descriptor: i32) -> Exit {
+    // SAFETY: the supervisor opened this descriptor for this process alone; nothing else in it knows the number.
+    let mut pipe = unsafe { std::fs::File::from_raw_fd(descriptor) };
+    match wire::send(&mut pipe, &worker::probe::probe()) {
+        Ok(()) => Exit::Held,
+        Err(_) => Kind::Environment.into(),
+    }
+}

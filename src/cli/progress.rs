@@ -1,0 +1,103 @@
+//! The live line: which set is being visited, what it measures, what is open, how long it takes.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::plan::schedule::{Plan, Rounds};
+use crate::record::summary::Judged;
+use crate::record::visit::{Outcome, Replicate, Visit};
+use crate::supervisor::sweep::Observer;
+use crate::supervisor::visit::{Planned, Progress};
+use crate::units::Micros;
+
+/// Shows a sweep's progress on stderr: one line that changes on a terminal, nothing but failures elsewhere.
+pub struct Live<'a> {
+    plan: &'a Plan,
+    bar: ProgressBar,
+    begun: Instant,
+    head: String,
+    visit: String,
+    standing: String,
+}
+
+impl<'a> Live<'a> {
+    /// Draws to stderr when that is a terminal and `quiet` is not asked for.
+    pub fn new(plan: &'a Plan, quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}").expect("a valid template");
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self {
+            plan,
+            bar,
+            begun: Instant::now(),
+            head: String::new(),
+            visit: String::new(),
+            standing: String::new(),
+        }
+    }
+
+    /// Takes the line away.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn draw(&self) {
+        let parts = [&self.head, &self.visit, &self.standing];
+        let shown: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).map(String::as_str).collect();
+        self.bar.set_message(shown.join(" · "));
+    }
+
+    fn note(&mut self, replicate: &Replicate) {
+        let case = &self.plan.cases[replicate.case];
+        let time = Micros(replicate.median_us);
+        let number = replicate.communicator + 1;
+        self.visit = format!("{number}/{} {} {} {time}", self.plan.communicators, case.label(), case.mode);
+    }
+}
+
+impl Observer for Live<'_> {
+    fn visit_begins(&mut self, planned: Planned, place: usize, of: usize) {
+        let rounds = match self.plan.rounds {
+            Rounds::Auto => String::new(),
+            Rounds::Fixed(rounds) => format!("/{rounds}"),
+        };
+        let name = self.plan.arm_name(planned.arm);
+        self.head = format!("round {}{rounds}, set {}/{of} {name}", planned.round + 1, place + 1);
+        self.visit.clear();
+        self.draw();
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        match progress {
+            Progress::Phase(at) => {
+                if self.visit.is_empty() {
+                    self.bar.set_message(format!("{} · {}", self.head, at.phase));
+                }
+            }
+            Progress::Replicate(replicate) => {
+                self.note(replicate);
+                self.draw();
+            }
+        }
+    }
+
+    fn visit_ended(&mut self, visit: &Visit) {
+        if visit.outcome != Outcome::Completed {
+            let name = self.plan.arm_name(visit.arm);
+            self.bar.suspend(|| eprintln!("{name}, round {}: {}", visit.round + 1, visit.outcome));
+        }
+    }
+
+    fn round_ended(&mut self, rounds: u32, judged: &Judged) {
+        let (decided, of) = judged.decided();
+        let each = self.begun.elapsed() / rounds.max(1);
+        let left = match self.plan.rounds {
+            Rounds::Fixed(planned) => format!(", {:.0} s left", (each * planned.saturating_sub(rounds)).as_secs_f64()),
+            Rounds::Auto => String::new(),
+        };
+        self.standing = format!("{decided} of {of} decided{left}");
+        self.draw();
+    }
+}

@@ -1,0 +1,93 @@
+//! Makes and writes `run.json`: the summary of a journal.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde::ser::{Error as _, SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use super::journal::Journal;
+use super::run::{Header, Run};
+use super::summary::{Tally, summarize};
+use super::visit::Visit;
+use crate::error::{Error, Kind, Result};
+
+/// Name of the document in a run's folder.
+pub const FILE: &str = "run.json";
+
+/// The document of a run, its visits without replicates: those are read from the journal as it is written.
+pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -> Result<Run> {
+    let (cells, joint) = summarize(&header.plan, journal, tally)?;
+    let bare = |visit: Visit| Visit { replicates: Vec::new(), ..visit };
+    let visits = journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    Ok(Run {
+        header: header.clone(),
+        finished: jiff::Timestamp::now(),
+        complete,
+        visits,
+        cells,
+        joint,
+        warnings: Vec::new(),
+    })
+}
+
+/// Writes the document beside its journal, whole or not at all.
+pub fn write(folder: &Path, run: &Run, journal: &Journal) -> Result<()> {
+    let path = folder.join(FILE);
+    let failed = |error: std::io::Error| {
+        Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error)
+            .help("the journal is complete; make the document again with --resume")
+    };
+    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut out = BufWriter::new(file);
+    serde_json::to_writer_pretty(&mut out, &Document { run, journal }).map_err(|error| failed(error.into()))?;
+    out.write_all(b"\n").map_err(failed)?;
+    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    file.as_file().sync_all().map_err(failed)?;
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(permissions).map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// A run with the visits of its journal, read one by one so that a long run needs little memory.
+struct Document<'a> {
+    run: &'a Run,
+    journal: &'a Journal,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Run { header, finished, complete, visits: _, cells, joint, warnings } = self.run;
+        let Header { schema, version, backend, created, provenance, plan } = header;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("schema", schema)?;
+        map.serialize_entry("version", version)?;
+        map.serialize_entry("backend", backend)?;
+        map.serialize_entry("created", created)?;
+        map.serialize_entry("finished", finished)?;
+        map.serialize_entry("complete", complete)?;
+        map.serialize_entry("warnings", warnings)?;
+        map.serialize_entry("cells", cells)?;
+        map.serialize_entry("joint", joint)?;
+        map.serialize_entry("provenance", provenance)?;
+        map.serialize_entry("plan", plan)?;
+        map.serialize_entry("visits", &Visits(self.journal))?;
+        map.end()
+    }
+}
+
+struct Visits<'a>(&'a Journal);
+
+impl Serialize for Visits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut visits = serializer.serialize_seq(Some(self.0.entries().len()))?;
+        for entry in self.0.entries() {
+            let mut visit = self.0.read(entry).map_err(S::Error::custom)?;
+            visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
+            visits.serialize_element(&visit)?;
+        }
+        visits.end()
+    }
+}

@@ -1,0 +1,30 @@
+//! Chores of the repository: `cargo xtask simulate` shows what the statistics of `ncclsweep` are worth.
+
+use clap::{Parser, Subcommand};
+
+mod calibrate;
+mod simulate;
+mod table;
+
+#[derive(Parser)]
+#[command(about)]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Spread, correlation and first-communicator effect of the recorded runs under results/statistics/data
+    Calibrate,
+    /// Simulate runs with a known truth and count what the statistics say of them
+    Simulate(simulate::Args),
+}
+
+fn main() -> miette::Result<()> {
+    match Args::parse().chore {
+        Chore::Calibrate => calibrate::print()?,
+        Chore::Simulate(args) => simulate::run(&args)?,
+    }
+    Ok(())
+}

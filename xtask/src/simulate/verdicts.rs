@@ -1,0 +1,125 @@
+//! Runs that look until every cell is decided: which verdicts, which errors, how many rounds.
+
+use ncclsweep::error::Result;
+use ncclsweep::stats::{Judgement, Looks, Plan, Tolerance, Verdict, judge};
+use rayon::prelude::*;
+
+use super::Effort;
+use super::noise::{self, Noise};
+use super::world::{Truth, World};
+use crate::table::Table;
+
+/// Two processes of 2.0 s and twice six communicators of 0.55 s.
+const SECONDS_A_ROUND: f64 = 2.0 * (2.0 + 6.0 * 0.55);
+
+/// How one run ended.
+struct Ending {
+    verdicts: Vec<Verdict>,
+    /// The round of the last look, and the round that decided the joint verdict.
+    rounds: u32,
+    joint: Option<(u32, Verdict)>,
+}
+
+pub fn table(effort: &Effort) -> Result<Table> {
+    let mut table = Table::new(&[
+        "model",
+        "tolerance",
+        "true_ratio",
+        "runs",
+        "any_faster",
+        "any_same",
+        "any_slower",
+        "all_decided",
+        "all_right",
+        "cells_right",
+        "rounds_mean",
+        "rounds_median",
+        "rounds_p90",
+        "seconds_median",
+        "joint_right",
+        "joint_wrong",
+        "joint_seconds_median",
+    ]);
+    for model in noise::like(&effort.model)? {
+        for tolerance in [0.05, 0.03] {
+            for ratio in [1.0, 1.0 / (1.0 + tolerance), 1.0 + tolerance, 0.97, 0.95, 0.90] {
+                if ratio == 1.0 - tolerance {
+                    continue; // all but the tolerance itself: neither verdict is worth a figure
+                }
+                table.push(row(&model, tolerance, ratio, effort)?);
+            }
+        }
+    }
+    Ok(table)
+}
+
+fn row(model: &Noise, tolerance: f64, ratio: f64, effort: &Effort) -> Result<Vec<String>> {
+    let truth = Truth::of(ratio.ln());
+    let run = |stream| one(model, &truth, tolerance, effort.seed, stream);
+    let endings: Vec<Ending> = (0..effort.runs).into_par_iter().map(run).collect::<Result<_>>()?;
+    let right = right(ratio, tolerance);
+    let share = |holds: &dyn Fn(&Ending) -> bool| {
+        format!("{:.4}", endings.iter().filter(|ending| holds(ending)).count() as f64 / endings.len() as f64)
+    };
+    let any = |verdict: Verdict| share(&|ending| ending.verdicts.contains(&verdict));
+    let all = |holds: &dyn Fn(Verdict) -> bool| share(&|ending| ending.verdicts.iter().all(|verdict| holds(*verdict)));
+    let cells: Vec<Verdict> = endings.iter().flat_map(|ending| ending.verdicts.iter().copied()).collect();
+    let mut rounds: Vec<u32> = endings.iter().map(|ending| ending.rounds).collect();
+    let mut joint: Vec<u32> = endings.iter().map(|ending| ending.joint.map_or(u32::MAX, |(round, _)| round)).collect();
+    rounds.sort_unstable();
+    joint.sort_unstable();
+    let of = |sorted: &[u32], p: f64| sorted[(p * (sorted.len() - 1) as f64).round() as usize];
+    let seconds =
+        |rounds: u32| if rounds > 40 { "never".into() } else { format!("{:.0}", SECONDS_A_ROUND * f64::from(rounds)) };
+    Ok(vec![
+        model.name.clone(),
+        format!("{tolerance}"),
+        format!("{ratio:.4}"),
+        endings.len().to_string(),
+        any(Verdict::Faster),
+        any(Verdict::Same),
+        any(Verdict::Slower),
+        all(&|verdict| verdict.is_decided()),
+        all(&|verdict| Some(verdict) == right),
+        format!("{:.4}", cells.iter().filter(|verdict| Some(**verdict) == right).count() as f64 / cells.len() as f64),
+        format!("{:.1}", rounds.iter().sum::<u32>() as f64 / rounds.len() as f64),
+        of(&rounds, 0.5).to_string(),
+        of(&rounds, 0.9).to_string(),
+        seconds(of(&rounds, 0.5)),
+        share(&|ending| ending.joint.is_some_and(|(_, verdict)| Some(verdict) == right)),
+        share(&|ending| ending.joint.is_some_and(|(_, verdict)| Some(verdict) != right)),
+        seconds(of(&joint, 0.5)),
+    ])
+}
+
+/// The verdict that is true; none at the tolerance itself.
+fn right(ratio: f64, tolerance: f64) -> Option<Verdict> {
+    let (log, limit) = (ratio.ln(), tolerance.ln_1p());
+    match () {
+        () if (log.abs() - limit).abs() < 1e-9 => None,
+        () if log < -limit => Some(Verdict::Faster),
+        () if log > limit => Some(Verdict::Slower),
+        () => Some(Verdict::Same),
+    }
+}
+
+fn one(model: &Noise, truth: &Truth, tolerance: f64, seed: u64, stream: u64) -> Result<Ending> {
+    let plan = Plan { tolerance: Tolerance::new(tolerance)?, looks: Looks::Auto, error: Plan::ERROR };
+    let mut world = World::new(model, truth, seed, stream);
+    let mut joint = None;
+    let mut rounds = 0;
+    let mut judged: Vec<Judgement> = Vec::new();
+    while let Some(look) = plan.looks.next(rounds) {
+        rounds = look;
+        let cells = world.after(rounds)?;
+        judged = judge(&plan, &cells.pairs(), rounds);
+        if joint.is_none() {
+            let verdict = judge(&plan, &cells.joint().pairs(), rounds)[0].verdict;
+            joint = verdict.is_decided().then_some((rounds, verdict));
+        }
+        if judged.iter().all(|judged| judged.verdict.is_decided()) {
+            break;
+        }
+    }
+    Ok(Ending { verdicts: judged.iter().map(|judged| judged.verdict).collect(), rounds, joint })
+}
