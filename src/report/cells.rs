@@ -100,8 +100,7 @@ const NAMED: usize = 2;
 
 /// `at all 4 sizes`, `at 3 of 4 sizes`, `at 7168x1 and 7168x2`: where something holds, of `all` cases of one mode.
 pub(super) fn at(run: &Run, cases: &[usize], all: usize) -> String {
-    let one_group = groups(&run.header.plan.cases).len() == run.header.plan.modes().len();
-    let things = units::plural(all, if one_group { "size" } else { "case" });
+    let things = units::plural(all, if one_kind(run) { "size" } else { "case" });
     match cases.len() {
         some if some == all && all > 1 => format!("at all {things}"),
         some if some <= NAMED => {
@@ -112,10 +111,20 @@ pub(super) fn at(run: &Run, cases: &[usize], all: usize) -> String {
     }
 }
 
-/// How texts name a case: by its size, and by all else when the tables of one mode differ in more.
+/// How texts name a case: by its size, and by all else but the mode when cases of one mode differ in more.
 pub(super) fn label(run: &Run, case: usize) -> String {
     let case = run.header.plan.cases[case];
-    if groups(&run.header.plan.cases).len() == 1 { case.label() } else { case.to_string() }
+    if one_kind(run) { case.label() } else { format!("{} {} {} {}", case.label(), case.dtype, case.op, case.placement) }
+}
+
+/// ` in graph mode`, when there is more than one mode.
+pub(super) fn in_mode(run: &Run, mode: Mode) -> String {
+    if run.header.plan.modes().len() > 1 { format!(" in {mode} mode") } else { String::new() }
+}
+
+/// Whether the cases of each mode differ in size only.
+fn one_kind(run: &Run) -> bool {
+    groups(&run.header.plan.cases).len() == run.header.plan.modes().len()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
 use crate::plan::schedule::Arm;
-use crate::record::run::{Applied, Run, Verdict};
+use crate::record::run::{Applied, Cell, Run};
 use crate::record::visit::{Outcome, Visit, WrongElement};
 use crate::units::{count, plural};
 
-use super::cells::{applied, arms, at, label, name};
+use super::cells::{applied, arms, at, in_mode, label, name, verdict};
 use super::conclusion::of;
 use super::head::Line;
 use super::ink::{Tone, cut, plain};
@@ -25,22 +25,20 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     lines
 }
 
-/// Why a verdict is what it is, sets and sizes of one reason together.
+/// Why a verdict is what it is, sizes of one set, mode and reason together.
 fn reasons(run: &Run) -> Vec<Line> {
-    let mut told: Vec<(Arm, Verdict, &str, Vec<usize>)> = Vec::new();
-    for cell in &run.cells {
-        let Some(reason) = cell.verdict_reason.as_deref() else { continue };
-        match told
-            .iter_mut()
-            .find(|(arm, verdict, text, _)| (*arm, *verdict, *text) == (cell.arm, cell.verdict, reason))
-        {
-            Some((.., cases)) => cases.push(cell.case),
-            None => told.push((cell.arm, cell.verdict, reason, vec![cell.case])),
+    let mut told: Vec<(&Cell, Vec<usize>)> = Vec::new();
+    for cell in run.cells.iter().filter(|cell| cell.verdict_reason.is_some()) {
+        let key = |cell: &Cell| (cell.arm, cell.mode, cell.verdict, cell.verdict_reason.clone());
+        match told.iter_mut().find(|(first, _)| key(first) == key(cell)) {
+            Some((_, cases)) => cases.push(cell.case),
+            None => told.push((cell, vec![cell.case])),
         }
     }
-    let line = |(arm, verdict, reason, cases): (Arm, Verdict, &str, Vec<usize>)| {
-        let (all, verdict) = (of(run, arm, run.header.plan.cases[cases[0]].mode).len(), super::cells::verdict(verdict));
-        Line::new("why", format!("{} {}: {verdict}, {}", name(run, arm), at(run, &cases, all), plain(reason)))
+    let line = |(cell, cases): (&Cell, Vec<usize>)| {
+        let place = at(run, &cases, of(run, cell.arm, cell.mode).len()) + &in_mode(run, cell.mode);
+        let reason = plain(cell.verdict_reason.as_deref().unwrap_or_default());
+        Line::new("why", format!("{} {place}: {}, {reason}", name(run, cell.arm), verdict(cell.verdict)))
     };
     told.into_iter().map(line).collect()
 }
@@ -53,12 +51,13 @@ fn settings(run: &Run) -> Vec<Line> {
         return vec![Line::new("settings", in_words(first.applied, &format!("in all {}", plural(all, "cell"))))];
     }
     let mut lines = Vec::new();
-    for arm in arms(run) {
-        let cells: Vec<_> = run.cells.iter().filter(|cell| cell.arm == arm).collect();
+    for (arm, mode) in arms(run).into_iter().flat_map(|arm| run.header.plan.modes().into_iter().map(move |m| (arm, m)))
+    {
+        let cells = of(run, arm, mode);
         for state in [Applied::NotApplied, Applied::Overridden, Applied::Partly, Applied::Unverified] {
             let cases: Vec<_> = cells.iter().filter(|cell| cell.applied == state).map(|cell| cell.case).collect();
             if !cases.is_empty() {
-                let place = at(run, &cases, cells.len());
+                let place = at(run, &cases, cells.len()) + &in_mode(run, mode);
                 lines.push(Line::new("settings", format!("{}: {}", name(run, arm), in_words(state, &place))));
             }
         }
@@ -98,7 +97,8 @@ fn data(run: &Run) -> Option<String> {
 
 fn first_wrong(run: &Run, visit: &Visit, case: usize, element: &WrongElement) -> String {
     let WrongElement { rank, call, element, found, expected } = element;
-    let (set, size) = (name(run, visit.arm), label(run, case));
+    let set = name(run, visit.arm);
+    let size = label(run, case) + &in_mode(run, run.header.plan.cases[case].mode);
     let (found, expected) = (plain(found), plain(expected));
     format!("first: {set} at {size}, rank {rank}, call {call}, element {element} is {found}, not {expected}")
 }

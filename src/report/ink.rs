@@ -126,14 +126,35 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// `text` in at most `columns`, its middle replaced by `…` when it is longer: names of env sets tend
-/// to begin alike (`PROTO=LL+NTHREADS=256`) and to differ at their ends.
+/// Names of env sets, each in at most `columns`. Those of a product (`PROTO=LL+NTHREADS=256`) keep every value and as many
+/// letters of the variables as all have room for, so that no two look alike; of others the middle goes, as they tend to
+/// differ at their ends.
+pub(super) fn cut_names(names: &[String], columns: usize) -> Vec<String> {
+    let long = names.iter().filter(|name| width(name) > columns);
+    let fits =
+        |letters: &usize| long.clone().all(|name| abbreviated(name, *letters).is_none_or(|n| width(&n) <= columns));
+    let letters = (1..columns).rev().find(fits);
+    let short = |name: &String| match letters.and_then(|letters| abbreviated(name, letters)) {
+        Some(short) if width(name) > columns => short,
+        _ => cut_middle(name, columns),
+    };
+    names.iter().map(short).collect()
+}
+
+/// `PRO=LL+NTH=256`: the name of a product's set with the first letters of its variables.
+fn abbreviated(name: &str, letters: usize) -> Option<String> {
+    let part = |part: &str| part.split_once('=').map(|(key, value)| format!("{key:.letters$}={value}"));
+    let parts: Option<Vec<_>> = name.split('+').map(part).collect();
+    parts.map(|parts| parts.join("+"))
+}
+
+/// `text` in at most `columns`, its middle replaced by `…` when it is longer.
 pub(super) fn cut_middle(text: &str, columns: usize) -> String {
     if width(text) <= columns || columns < 3 {
         return cut(text, columns);
     }
-    let short = |at: &usize| width(&text[*at..]) <= (columns - 1) / 2;
-    let tail = text.char_indices().map(|(at, _)| at).find(short).map_or("", |at| &text[at..]);
+    let fits = |at: &usize| width(&text[*at..]) <= (columns - 1) / 2;
+    let tail = text.char_indices().map(|(at, _)| at).find(fits).map_or("", |at| &text[at..]);
     format!("{}{tail}", cut(text, columns - width(tail)))
 }
 
@@ -179,10 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_too_long_keeps_its_end() {
-        assert_eq!(cut_middle("PROTO=LL+NTHREADS=256", 21), "PROTO=LL+NTHREADS=256");
-        assert_eq!(cut_middle("PROTO=LL+NTHREADS=256", 14), "PROTO=L…DS=256");
-        assert_eq!(cut_middle("環境変数環境変数", 8), "環…数");
+    fn names_of_a_product_keep_their_values() {
+        let names = ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREADS=64"].map(String::from);
+        assert_eq!(cut_names(&names, 24), names);
+        assert_eq!(cut_names(&names, 22), ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREA=64"]);
+        assert_eq!(cut_names(&names, 18), ["default", "PRO=LL+NTH=256", "PRO=Simple+NTH=64"]);
+        assert_eq!(cut_names(&names, 9), ["default", "PROT…=256", "PROT…S=64"]);
+    }
+
+    #[test]
+    fn the_middle_of_a_long_text_goes() {
+        assert_eq!(cut_middle("pcie-ll-16-channels", 11), "pcie-…nnels");
+        assert_eq!(cut_middle("環境変数環境変数", 9), "環境…変数");
         assert_eq!(cut_middle("abcdef", 2), "a…");
     }
 

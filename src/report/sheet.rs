@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::ink::{Tone, cut_middle, width};
+use super::ink::{Tone, cut_middle, cut_names, width};
 
 /// Columns of a name that are worth another column's place.
 const LONG_NAME: usize = 24;
@@ -127,7 +127,7 @@ impl Sheet {
         }
         if let Some(column) = self.columns.iter_mut().find(|column| column.head == head) {
             let target = column.width().saturating_sub(excess).max(least);
-            column.texts = column.texts.iter().map(|text| cut_middle(text, target)).collect();
+            column.texts = cut_names(&column.texts, target);
         }
     }
 
@@ -237,16 +237,16 @@ mod tests {
     #[test]
     fn names_are_cut_before_columns_give_way() {
         insta::assert_snapshot!(shown(&sheet().fit(50, "set")), @r"
-        set                            median  95%
-                                           µs  interval
-        default                          9.87  9.61–10.1
-        PROTO=LL+MAX_N…+NTHREADS=256  1234     1199–1301
+        set                           median  95%
+                                          µs  interval
+        default                         9.87  9.61–10.1
+        PROTO=LL+MAX_N=16+NTHRE=256  1234     1199–1301
         ");
         insta::assert_snapshot!(shown(&sheet().fit(30, "set")), @r"
-        set                   median
-                                  µs
-        default                 9.87
-        PROTO=LL+…READS=256  1234
+        set                  median
+                                 µs
+        default                9.87
+        PR=LL+MA=16+NT=256  1234
         ");
     }
 

@@ -70,7 +70,10 @@ fn table(run: &Run, group: &Group, columns: usize) -> String {
     let several = arms(run).len() > 1;
     let tolerance = percent(run.header.plan.tolerance);
     let ratio = if several { format!(" · ratio to {base}, tolerance {tolerance}") } else { String::new() };
-    format!("{}{ratio}\n{}", Tone::Strong.ink(&group.title()), sheet.render())
+    let mut out = String::new();
+    paragraph(&mut out, "", &format!("{}{ratio}", Tone::Strong.ink(&group.title())), columns);
+    out.push_str(&sheet.render());
+    out
 }
 
 fn median() -> Column {
@@ -82,7 +85,7 @@ fn its_interval() -> Column {
 }
 
 fn busbw() -> Column {
-    Column::new("busbw", "GB/s", Align::Point).spare(2)
+    Column::new("busbw", "GB/s", Align::Point).spare(4)
 }
 
 fn ratio() -> Column {
@@ -135,14 +138,14 @@ fn down(run: &Run, group: &Group) -> Sheet {
     let compared = arms(run).len() > 1;
     let mut columns = vec![
         Column::new("size", "", Align::Right),
-        Column::new("bytes", "", Align::Right).spare(1),
+        Column::new("bytes", "", Align::Right).spare(3),
         Column::new("set", "", Align::Left),
         median(),
-        its_interval(),
+        its_interval().spare(2),
         busbw(),
     ];
     if compared {
-        columns.extend([ratio(), its_interval(), verdicts()]);
+        columns.extend([ratio(), its_interval().spare(1), verdicts()]);
     }
     if mixed(run) {
         columns.push(Column::new("settings", "", Align::Left));

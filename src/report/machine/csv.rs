@@ -20,6 +20,7 @@ struct CellRow<'a> {
     launch: Launch,
     ranks: u32,
     gpus: usize,
+    oversubscribed: bool,
     mode: Mode,
     dtype: Dtype,
     op: Op,
@@ -58,6 +59,7 @@ impl<'a> CellRow<'a> {
             launch: cell.launch,
             ranks: cell.ranks,
             gpus: run.header.plan.devices.len(),
+            oversubscribed: run.header.plan.oversubscribed(),
             mode: cell.mode,
             dtype: cell.dtype,
             op: cell.op,
@@ -175,9 +177,9 @@ mod tests {
         let mut text = Vec::new();
         cells(&run, &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r#"
-        backend,set,nccl,launch,ranks,gpus,mode,dtype,op,in_place,size,size_bytes,elements,visits,replicates,median_us,interval_low_us,interval_high_us,mean_us,p95_us,p99_us,min_us,algbw_gbps,busbw_gbps,ratio,ratio_low,ratio_high,verdict,verdict_reason,applied,checked_outputs,wrong_outputs
-        cuda,default,2.28.9,threads,8,8,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
-        cuda,pcie-ll,2.28.9,threads,8,8,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
+        backend,set,nccl,launch,ranks,gpus,oversubscribed,mode,dtype,op,in_place,size,size_bytes,elements,visits,replicates,median_us,interval_low_us,interval_high_us,mean_us,p95_us,p99_us,min_us,algbw_gbps,busbw_gbps,ratio,ratio_low,ratio_high,verdict,verdict_reason,applied,checked_outputs,wrong_outputs
+        cuda,default,2.28.9,threads,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
+        cuda,pcie-ll,2.28.9,threads,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
         "#);
     }
 

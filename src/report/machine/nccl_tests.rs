@@ -53,7 +53,10 @@ fn block(out: &mut String, run: &Run, arm: Arm, mode: Mode) {
     }
     let _ = writeln!(out, "# time: mean, #wrong: outputs with a wrong element");
     let _ = writeln!(out, "# Collective test starting: all_reduce_perf");
-    let _ = writeln!(out, "# mode: {} nRanks: {} nccl-library: {}", head::how(plan, mode), plan.ranks, library.version);
+    let shared = if plan.oversubscribed() { " oversubscribed" } else { "" };
+    let (ranks, gpus) = (plan.ranks, plan.devices.len());
+    let _ = writeln!(out, "# mode: {} nccl-library: {}", head::how(plan, mode), library.version);
+    let _ = writeln!(out, "# nRanks: {ranks} nGpus: {gpus}{shared}");
     devices(out, run);
     heads(out);
     for line in &lines {
@@ -169,7 +172,8 @@ mod tests {
         # Env set: default
         # time: mean, #wrong: outputs with a wrong element
         # Collective test starting: all_reduce_perf
-        # mode: graph (50 calls chained) nRanks: 8 nccl-library: 2.28.9
+        # mode: graph (50 calls chained) nccl-library: 2.28.9
+        # nRanks: 8 nGpus: 8
         #
         # Using devices
         #  Rank  0 on      box-1 device  0 [0000:11:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition

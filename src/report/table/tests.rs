@@ -106,16 +106,9 @@ fn troubled() -> Run {
     (invalid.median_us, invalid.interval_us, invalid.busbw_gbps) = (None, None, None);
     invalid.verdict_reason = Some("3 of 14400 outputs are wrong".into());
     invalid.applied = Applied::NotApplied;
-    let tuned = run.visits.iter_mut().filter(|visit| visit.arm.set == 1).collect::<Vec<_>>();
-    let [first, second, third, ..] = tuned
-        .try_into()
-        .ok()
-        .filter(|v: &Vec<_>| v.len() > 3)
-        .map(|v| {
-            let mut v = v.into_iter();
-            [v.next().unwrap(), v.next().unwrap(), v.next().unwrap()]
-        })
-        .unwrap();
+    let mut tuned = run.visits.iter_mut().filter(|visit| visit.arm.set == 1);
+    let mut next = || tuned.next().expect("six visits");
+    let (first, second, third) = (next(), next(), next());
     first.outcome = Outcome::WrongData;
     first.replicates[3].checks.wrong = 3;
     first.replicates[3].checks.first_wrong =
@@ -193,12 +186,13 @@ fn what_went_wrong_is_told_with_its_evidence() {
 
 #[test]
 fn many_sets_are_ranked_and_long_names_cut() {
-    let names: Vec<String> = (0..20).map(|i| format!("NCCL_MAX_NCHANNELS={i},NCCL_PROTO=LL,NCCL_ALGO=Ring")).collect();
+    let product = ["LL", "Simple"].into_iter().flat_map(|proto| [4, 8, 16].map(|channels| (proto, channels)));
+    let product = product.flat_map(|(proto, channels)| {
+        [128, 256, 512].map(|threads| format!("PROTO={proto}+MAX_NCHANNELS={channels}+NTHREADS={threads}"))
+    });
+    let names: Vec<String> = std::iter::once("default".into()).chain(product).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut run = fixture::run(&names, &[case(1, Mode::Graph), case(2, Mode::Graph)]);
-    for cell in run.cells.iter_mut().filter(|cell| cell.arm.set % 5 == 1) {
-        cell.verdict = Verdict::Undecided;
-    }
+    let run = fixture::run(&names, &[case(1, Mode::Graph), case(2, Mode::Graph)]);
     insta::assert_snapshot!(shown(&run, 80), @r"
     ncclsweep 0.1.0 · box-1 · 2026-03-14 09:26 UTC
 
@@ -208,85 +202,81 @@ fn many_sets_are_ranked_and_long_names_cut() {
       NCCL       2.28.9 · libnccl.so.2.28.9
       measured   all-reduce bf16 sum out-of-place · graph (50 calls chained)
       sampled    6 rounds × 6 communicators per set · 58 s · seed 42
-      sets       20
+      sets       19
 
-    graph, bf16 sum out-of-place · ratio to NCCL_MAX_NCH…L_ALGO=Ring, tolerance 5%
+    graph, bf16 sum out-of-place · ratio to default, tolerance 5%
         size  set                     median  95%        ratio  95%        verdict
                                           µs  interval          interval
-      7168x1  NCCL_MAX_NC…_ALGO=Ring   48.2   47.0–49.5                    baseline
-              NCCL_MAX_NC…_ALGO=Ring   28.9   28.2–29.7   0.60  0.59–0.61  undecided
-              NCCL_MAX_NC…_ALGO=Ring   17.4   16.9–17.8   0.36  0.35–0.37  faster
-              NCCL_MAX_NC…_ALGO=Ring   10.4   10.2–10.7   0.22  0.21–0.22  faster
-              NCCL_MAX_NC…_ALGO=Ring    6.25  6.09–6.42   0.13  0.13–0.13  faster
-              NCCL_MAX_NC…_ALGO=Ring    3.75  3.65–3.85   0.08  0.08–0.08  faster
-              NCCL_MAX_NC…_ALGO=Ring    2.25  2.19–2.31   0.05  0.05–0.05  undecided
-              NCCL_MAX_NC…_ALGO=Ring    1.35  1.32–1.39   0.03  0.03–0.03  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.81  0.79–0.83   0.02  0.02–0.02  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.49  0.47–0.50   0.01  0.01–0.01  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.29  0.28–0.30   0.01  0.01–0.01  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.17  0.17–0.18   0.00  0.00–0.00  undecided
-              NCCL_MAX_NC…_ALGO=Ring    0.10  0.10–0.11   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.06  0.06–0.06   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.04  0.04–0.04   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.02  0.02–0.02   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.01  0.01–0.01   0.00  0.00–0.00  undecided
-              NCCL_MAX_NC…_ALGO=Ring    0.01  0.01–0.01   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.00  0.00–0.01   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.00  0.00–0.00   0.00  0.00–0.00  faster
+      7168x1  default                   48.2  47.0–49.5                    baseline
+              PR=LL+MA=4+NT=128         28.9  28.2–29.7   0.60  0.59–0.61  faster
+              PR=LL+MA=4+NT=256         39.0  38.1–40.1   0.81  0.79–0.83  faster
+              PR=LL+MA=4+NT=512         49.2  47.9–50.5   1.02  1.00–1.04  same
+              PR=LL+MA=8+NT=128         31.8  31.0–32.7   0.66  0.65–0.67  faster
+              PR=LL+MA=8+NT=256         41.9  40.9–43.1   0.87  0.85–0.89  faster
+              PR=LL+MA=8+NT=512         52.1  50.8–53.5   1.08  1.06–1.10  slower
+              PR=LL+MA=16+NT=128        34.7  33.8–35.7   0.72  0.71–0.74  faster
+              PR=LL+MA=16+NT=256        44.8  43.7–46.1   0.93  0.91–0.95  faster
+              PR=LL+MA=16+NT=512        54.9  53.6–56.5   1.14  1.12–1.16  slower
+              PR=Simple+MA=4+NT=128     37.6  36.7–38.6   0.78  0.77–0.80  faster
+              PR=Simple+MA=4+NT=256     47.7  46.5–49.1   0.99  0.97–1.01  same
+              PR=Simple+MA=4+NT=512     30.4  29.6–31.2   0.63  0.62–0.64  faster
+              PR=Simple+MA=8+NT=128     40.5  39.5–41.6   0.84  0.82–0.86  faster
+              PR=Simple+MA=8+NT=256     50.6  49.3–52.0   1.05  1.03–1.07  undecided
+              PR=Simple+MA=8+NT=512     33.3  32.4–34.2   0.69  0.68–0.70  faster
+              PR=Simple+MA=16+NT=128    43.4  42.3–44.6   0.90  0.88–0.92  faster
+              PR=Simple+MA=16+NT=256    53.5  52.2–55.0   1.11  1.09–1.13  slower
+              PR=Simple+MA=16+NT=512    36.2  35.2–37.2   0.75  0.74–0.77  faster
 
-      7168x2  NCCL_MAX_NC…_ALGO=Ring   52.6   51.3–54.0                    baseline
-              NCCL_MAX_NC…_ALGO=Ring   32.6   31.8–33.5   0.62  0.61–0.63  undecided
-              NCCL_MAX_NC…_ALGO=Ring   20.2   19.7–20.8   0.38  0.38–0.39  faster
-              NCCL_MAX_NC…_ALGO=Ring   12.5   12.2–12.9   0.24  0.23–0.24  faster
-              NCCL_MAX_NC…_ALGO=Ring    7.77  7.57–7.99   0.15  0.14–0.15  faster
-              NCCL_MAX_NC…_ALGO=Ring    4.82  4.70–4.95   0.09  0.09–0.09  faster
-              NCCL_MAX_NC…_ALGO=Ring    2.99  2.91–3.07   0.06  0.06–0.06  undecided
-              NCCL_MAX_NC…_ALGO=Ring    1.85  1.81–1.90   0.04  0.03–0.04  faster
-              NCCL_MAX_NC…_ALGO=Ring    1.15  1.12–1.18   0.02  0.02–0.02  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.71  0.69–0.73   0.01  0.01–0.01  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.44  0.43–0.45   0.01  0.01–0.01  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.27  0.27–0.28   0.01  0.01–0.01  undecided
-              NCCL_MAX_NC…_ALGO=Ring    0.17  0.17–0.17   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.11  0.10–0.11   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.07  0.06–0.07   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.04  0.04–0.04   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.03  0.02–0.03   0.00  0.00–0.00  undecided
-              NCCL_MAX_NC…_ALGO=Ring    0.02  0.02–0.02   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.01  0.01–0.01   0.00  0.00–0.00  faster
-              NCCL_MAX_NC…_ALGO=Ring    0.01  0.01–0.01   0.00  0.00–0.00  faster
+      7168x2  default                   52.6  51.3–54.0                    baseline
+              PR=LL+MA=4+NT=128         32.6  31.8–33.5   0.62  0.61–0.63  faster
+              PR=LL+MA=4+NT=256         43.6  42.5–44.9   0.83  0.81–0.85  faster
+              PR=LL+MA=4+NT=512         54.7  53.3–56.2   1.04  1.02–1.06  undecided
+              PR=LL+MA=8+NT=128         35.7  34.9–36.7   0.68  0.67–0.69  faster
+              PR=LL+MA=8+NT=256         46.8  45.6–48.1   0.89  0.87–0.91  faster
+              PR=LL+MA=8+NT=512         57.8  56.4–59.4   1.10  1.08–1.12  slower
+              PR=LL+MA=16+NT=128        38.9  37.9–40.0   0.74  0.73–0.76  faster
+              PR=LL+MA=16+NT=256        49.9  48.7–51.3   0.95  0.93–0.97  undecided
+              PR=LL+MA=16+NT=512        61.0  59.5–62.7   1.16  1.14–1.18  slower
+              PR=Simple+MA=4+NT=128     42.1  41.0–43.2   0.80  0.78–0.82  faster
+              PR=Simple+MA=4+NT=256     53.1  51.8–54.6   1.01  0.99–1.03  same
+              PR=Simple+MA=4+NT=512     34.2  33.3–35.1   0.65  0.64–0.66  faster
+              PR=Simple+MA=8+NT=128     45.2  44.1–46.5   0.86  0.84–0.88  faster
+              PR=Simple+MA=8+NT=256     56.2  54.8–57.8   1.07  1.05–1.09  undecided
+              PR=Simple+MA=8+NT=512     37.3  36.4–38.4   0.71  0.70–0.72  faster
+              PR=Simple+MA=16+NT=128    48.4  47.2–49.7   0.92  0.90–0.94  faster
+              PR=Simple+MA=16+NT=256    59.4  57.9–61.1   1.13  1.11–1.15  slower
+              PR=Simple+MA=16+NT=512    40.5  39.5–41.6   0.77  0.76–0.79  faster
 
     graph, all sizes together
-      set                                     ratio  95%        verdict  each size
-                                                     interval
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 undecided
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.00  0.00–0.00  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.01  0.01–0.01  faster   2 undecided
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.01  0.01–0.01  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.01  0.01–0.01  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.02  0.02–0.02  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.04  0.03–0.04  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.06  0.06–0.06  faster   2 undecided
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.09  0.09–0.09  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.15  0.15–0.15  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.24  0.24–0.24  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.38  0.38–0.39  faster   2 faster
-      NCCL_MAX_NCHANNELS=…=LL,NCCL_ALGO=Ring   0.62  0.61–0.63  faster   2 undecided
+      set                        ratio  95%        verdict    each size
+                                        interval
+      PRO=LL+MAX=4+NTH=128        0.62  0.61–0.63  faster     2 faster
+      PRO=Simple+MAX=4+NTH=512    0.65  0.64–0.66  faster     2 faster
+      PRO=LL+MAX=8+NTH=128        0.68  0.67–0.69  faster     2 faster
+      PRO=Simple+MAX=8+NTH=512    0.71  0.70–0.72  faster     2 faster
+      PRO=LL+MAX=16+NTH=128       0.74  0.73–0.75  faster     2 faster
+      PRO=Simple+MAX=16+NTH=512   0.77  0.76–0.78  faster     2 faster
+      PRO=Simple+MAX=4+NTH=128    0.80  0.79–0.81  faster     2 faster
+      PRO=LL+MAX=4+NTH=256        0.83  0.82–0.84  faster     2 faster
+      PRO=Simple+MAX=8+NTH=128    0.86  0.85–0.87  faster     2 faster
+      PRO=LL+MAX=8+NTH=256        0.89  0.88–0.90  faster     2 faster
+      PRO=Simple+MAX=16+NTH=128   0.92  0.91–0.93  faster     2 faster
+      PRO=LL+MAX=16+NTH=256       0.95  0.94–0.96  undecided  1 faster, 1 undecided
+      PRO=Simple+MAX=4+NTH=256    1.01  1.00–1.02  same       2 same
+      PRO=LL+MAX=4+NTH=512        1.04  1.03–1.05  undecided  1 same, 1 undecided
+      PRO=Simple+MAX=8+NTH=256    1.07  1.06–1.08  slower     2 undecided
+      PRO=LL+MAX=8+NTH=512        1.10  1.09–1.11  slower     2 slower
+      PRO=Simple+MAX=16+NTH=256   1.13  1.12–1.14  slower     2 slower
+      PRO=LL+MAX=16+NTH=512       1.16  1.15–1.17  slower     2 slower
 
-      settings   applied in all 40 cells: in effect on every rank
-      data       576 000 outputs checked, none wrong
-      visits     120 of 120 completed
+      settings   applied in all 38 cells: in effect on every rank
+      data       547 200 outputs checked, none wrong
+      visits     114 of 114 completed
 
-    15 of 19 sets are faster than NCCL_MAX_NCHANNELS=0,NCCL_PROTO=LL,NCCL_ALGO=Ring
-    at every size, 4 not decided or mixed
-    the fastest, NCCL_MAX_NCHANNELS=19,NCCL_PROTO=LL,NCCL_ALGO=Ring is faster than
-    NCCL_MAX_NCHANNELS=0,NCCL_PROTO=LL,NCCL_ALGO=Ring at all 2 sizes: 0.00 of its
-    time. All sizes together: 0.00 (0.00–0.00), faster
+    11 of 18 sets are faster than default at every size, 3 slower, 1 the same, 3 not
+    decided or mixed
+    the fastest is PROTO=LL+MAX_NCHANNELS=4+NTHREADS=128, faster than default at all
+    2 sizes: 0.60–0.62 of its time. All sizes together: 0.62 (0.61–0.63), faster
     ");
 }
 
@@ -375,8 +365,8 @@ fn each_mode_and_placement_has_a_table_and_each_library_a_name() {
       visits     6 of 6 completed
 
     graph: default @ 2.32.3 is slower than default @ 2.28.9 at all 2 cases: 1.31 of its time
-    sync: default @ 2.32.3 is slower than default @ 2.28.9 at 7168x1 bf16 sum out-of-place sync: 1.31 of
-    its time
+    sync: default @ 2.32.3 is slower than default @ 2.28.9 at 7168x1 bf16 sum out-of-place: 1.31 of its
+    time
     ");
 }
 
@@ -437,6 +427,6 @@ fn a_run_without_visits_is_shown_as_such() {
 
       visits     0 of 0 completed; stopped early, not every planned visit was made
 
-    pcie-ll: not measured
+    pcie-ll is not measured
     ");
 }
