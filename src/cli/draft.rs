@@ -1,6 +1,7 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
 use crate::gpu::cuda::Device;
@@ -90,34 +91,22 @@ impl Draft {
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
         }
-        Ok(Plan {
-            sets: self.sets,
-            expect: self.expect,
-            base: self.base,
-            clean_env: self.clean_env,
-            libraries,
-            cases: self.cases,
-            devices,
-            ranks,
-            launch: Launch::Threads,
-            wrap: self.wrap,
-            rounds: self.rounds,
-            communicators: self.communicators,
-            measure: self.measure,
-            tolerance: self.tolerance,
-            time_limit_s: self.time_limit_s,
-            seed: self.seed,
-        })
+        Ok(self.assemble(devices, ranks, libraries))
     }
 
-    /// The plan as far as it is known without looking at the box, for `--dry-run`.
-    pub fn dry_plan(self, libraries: Vec<Library>) -> Plan {
-        let devices = match &self.devices {
+    /// The plan as far as it is known without looking at the box: all GPUs are none, for they are not counted.
+    #[must_use]
+    pub fn unseen_plan(self, libraries: Vec<Library>) -> Plan {
+        let devices: Vec<u32> = match &self.devices {
             Devices::All => Vec::new(),
             Devices::First(n) => (0..*n).collect(),
             Devices::These(these) => these.clone(),
         };
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
+        self.assemble(devices, ranks, libraries)
+    }
+
+    fn assemble(self, devices: Vec<u32>, ranks: u32, libraries: Vec<Library>) -> Plan {
         Plan {
             sets: self.sets,
             expect: self.expect,
@@ -164,12 +153,9 @@ impl Devices {
 
 fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
     let sizes = if args.sizes.is_empty() {
-        config.sizes.clone().map_or_else(|| Config::builtin(STANDARD).map(|standard| standard.sizes), |s| Ok(Some(s)))?
+        config.sizes.clone().or(Config::builtin(STANDARD)?.sizes)
     } else {
-        Some(crate::collective::sizes::SizeList::parse("--sizes", &args.sizes.join(","))?)
-    };
-    let or = |flags: &[Dtype], file: &Option<Vec<Dtype>>| {
-        if flags.is_empty() { file.clone().unwrap_or_else(|| vec![Dtype::Bfloat16]) } else { flags.to_vec() }
+        Some(SizeList::parse("--sizes", &args.sizes.join(","))?)
     };
     let placements = match args.in_place.as_deref() {
         Some("true") => vec![Placement::InPlace],
@@ -179,7 +165,7 @@ fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
     };
     Cases {
         sizes: sizes.ok_or_else(|| Error::usage("no sizes to measure").help("--sizes 7168x1..4"))?,
-        dtypes: or(&args.dtype, &config.dtype),
+        dtypes: pick(&args.dtype, config.dtype.as_ref(), Dtype::Bfloat16),
         ops: pick(&args.op, config.op.as_ref(), Op::Sum),
         placements,
         modes: pick(&args.modes, config.modes.as_ref(), Mode::Graph),
@@ -246,7 +232,9 @@ fn positive(flag: &str, value: Option<u32>) -> Result<Option<u32>> {
 fn wrap(args: &Sweep) -> Result<Vec<String>> {
     let Some(text) = &args.wrap else { return Ok(Vec::new()) };
     let words = shell_words::split(text).map_err(|error| {
-        Error::usage(format!("cannot read --wrap `{text}`")).because(error).help("quote as in a shell, e.g. 'numactl -N 0'")
+        Error::usage(format!("cannot read --wrap `{text}`"))
+            .because(error)
+            .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
     if words.is_empty() {
         return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));

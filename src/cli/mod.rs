@@ -2,10 +2,12 @@
 
 mod args;
 mod draft;
+mod dry_run;
 mod exit;
 mod interrupt;
 mod progress;
 mod sweep;
+mod terminal;
 
 use std::os::fd::FromRawFd;
 

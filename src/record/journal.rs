@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::redact::Redactor;
 use super::run::{Header, SCHEMA};
 use super::visit::Visit;
 use crate::error::{Error, Kind, Result};
@@ -141,6 +142,29 @@ impl Journal {
             Ok(OwnedLine::Header(_)) => Err(self.damaged(entry.offset, "a second header")),
             Err(error) => Err(self.damaged(entry.offset, &error.to_string())),
         }
+    }
+
+    /// Writes the journal again with everything that is secret replaced, in place of the old one. Such a run can be read
+    /// and published, but no longer continued.
+    pub fn redact(self, header: &Header) -> Result<(Self, Header)> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let mut redactor = Redactor::new(header);
+        for entry in &self.entries {
+            redactor.learn(&self.read(entry)?);
+        }
+        let mut redacted = header.clone();
+        redactor.header(&mut redacted)?;
+        let beside = tempfile::Builder::new().prefix(".journal-").tempdir_in(folder);
+        let beside = beside.map_err(|error| failed("redact", &self.path, error))?;
+        let mut journal = Self::create(beside.path(), &redacted)?;
+        for entry in &self.entries {
+            let mut visit = self.read(entry)?;
+            redactor.visit(&mut visit)?;
+            journal.append(&visit)?;
+        }
+        std::fs::rename(&journal.path, &self.path).map_err(|error| failed("replace", &self.path, error))?;
+        journal.path.clone_from(&self.path);
+        Ok((journal, redacted))
     }
 
     fn lock(&self) -> Result<()> {

@@ -16,6 +16,8 @@ use super::run::{Header, Run};
 use super::visit::{Visit, WorkerFacts};
 use crate::error::{Error, Kind, Result};
 
+pub use text::HOST;
+
 /// Fields whose texts are words of ours, never a secret, though a host may have the name of one.
 const WORDS: [&str; 15] = [
     "applied",

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
+use crate::nccl::version::NcclVersion;
 
 /// The file names under which NCCL is installed.
 const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
@@ -121,6 +122,18 @@ fn matching(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect();
     paths.sort();
     paths
+}
+
+/// The version that a library's file tells without being loaded: by its name, else by the text it prints at its start.
+#[must_use]
+pub fn version_in_file(path: &Path) -> Option<NcclVersion> {
+    let named = path.file_name().and_then(|name| NcclVersion::find(&name.to_string_lossy()));
+    named.or_else(|| {
+        const TEXT: &[u8] = b"NCCL version 2.";
+        let bytes = std::fs::read(path).ok()?;
+        let mut places = memchr::memmem::find_iter(&bytes, TEXT);
+        places.find_map(|at| NcclVersion::find(&String::from_utf8_lossy(&bytes[at..bytes.len().min(at + 40)])))
+    })
 }
 
 /// The GNU build id of a library, in hexadecimal. Reads headers and notes only, not the whole file.

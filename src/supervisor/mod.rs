@@ -3,6 +3,7 @@
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
+pub mod bench;
 pub mod child;
 pub mod emulator;
 pub mod library;

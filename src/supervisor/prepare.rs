@@ -16,25 +16,28 @@ pub const PROBE: &str = "__probe";
 /// How long a probe may take: a driver that has not been used since boot initialises every GPU first.
 const PROBE_LIMIT: Duration = Duration::from_secs(120);
 
+/// Puts the folder of library links first on the loader's path; brings in the emulator when there is one.
+pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, emulation: Option<&Emulation>) {
+    let path = environment.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let path = path.map_or_else(|| folder.display().to_string(), |path| format!("{}:{path}", folder.display()));
+    environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
+    if let Some(emulation) = emulation {
+        environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
+        environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
+    }
+}
+
 /// Looks at the box through the library links in `folder`.
 pub fn probe(
     inherited: &[(String, String)],
-    folder: Option<&Path>,
+    folder: &Path,
     emulation: Option<&Emulation>,
     private: &Private,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe> {
     // The probe is no measurement: variables that could make NCCL talk or fail stay out of it.
     let mut environment = Environment::inherit(inherited.iter().cloned(), true);
-    if let Some(folder) = folder {
-        let path = environment.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
-        let path = path.map_or_else(|| folder.display().to_string(), |path| format!("{}:{path}", folder.display()));
-        environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
-    }
-    if let Some(emulation) = emulation {
-        environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
-        environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
-    }
+    lead_to_libraries(&mut environment, folder, emulation);
     let arguments = [PROBE.to_owned(), WIRE_FD.to_string()];
     let output = private.file("probe.out");
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };

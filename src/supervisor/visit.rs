@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
+use super::prepare::lead_to_libraries;
 use super::private::Private;
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Plan};
@@ -50,6 +51,12 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
+    /// The same for every phase.
+    #[must_use]
+    pub fn all(deadline: Duration) -> Self {
+        Self { setup: deadline, phase: deadline }
+    }
+
     fn of(&self, phase: Phase) -> Duration {
         match phase {
             Phase::Start | Phase::Init | Phase::First => self.setup,
@@ -65,18 +72,9 @@ impl Setup {
         let mut environment = Environment::inherit(self.inherited.iter().cloned(), plan.clean_env)
             .layer(&plan.base, Origin::Base)
             .layer(&plan.sets[arm.set].vars, Origin::Set);
-        let folder = self.library_folders[arm.library].display();
-        let path = match environment.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty()) {
-            Some(path) => format!("{folder}:{path}"),
-            None => folder.to_string(),
-        };
-        environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
+        lead_to_libraries(&mut environment, &self.library_folders[arm.library], self.emulation.as_ref());
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
-        }
-        if let Some(emulation) = &self.emulation {
-            environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
-            environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
         }
         environment
     }

@@ -8,7 +8,7 @@ use super::Redactor;
 
 /// Token of a GPU, before its number.
 pub(super) const GPU: &str = "GPU-redacted";
-pub(super) const HOST: &str = "host-1";
+pub const HOST: &str = "host-1";
 const USER: &str = "user-1";
 const ADDRESS: &str = "address-redacted";
 /// Stands for the folders of a path.

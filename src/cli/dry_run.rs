@@ -1,0 +1,116 @@
+//! `--dry-run`: the plan, the processes, each set's environment and how long it will take. Starts nothing.
+
+use std::io::Write;
+
+use super::args::Sweep as Args;
+use super::draft::Draft;
+use super::exit::Exit;
+use crate::error::{Error, Kind, Result};
+use crate::nccl::version::NcclVersion;
+use crate::plan::environment::{Environment, Origin};
+use crate::plan::schedule::{Arm, Library, Plan, Rounds};
+use crate::stats::Looks;
+use crate::supervisor::bench::{Wanted, choose};
+use crate::supervisor::{library, provenance};
+
+/// Seconds of a process and of each communicator in it, measured on 2 GPUs (`docs/statistics.md`).
+const PROCESS_S: f64 = 2.0;
+const COMMUNICATOR_S: f64 = 0.55;
+
+/// Prints the plan.
+pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let libraries = choose(&wanted).map(|(chosen, _)| chosen).unwrap_or_default();
+    let unknown = NcclVersion::new(0, 0, 0);
+    let libraries: Vec<Library> = libraries
+        .iter()
+        .map(|found| Library {
+            path: found.path.display().to_string(),
+            version: library::version_in_file(&found.path).unwrap_or(unknown),
+        })
+        .collect();
+    let plan = draft.unseen_plan(libraries);
+    let mut out = std::io::stdout().lock();
+    write(&plan, &mut out)
+        .map_err(|error| Error::new(Kind::Incomplete, "cannot write the plan to stdout").because(error))?;
+    Ok(Exit::Held)
+}
+
+fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
+    let gpus = match plan.devices.len() {
+        0 => "all GPUs of the box".to_owned(),
+        _ => format!("GPUs {}", plan.devices.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let ranks = if plan.ranks == 0 { "a rank on each".to_owned() } else { format!("{} ranks", plan.ranks) };
+    writeln!(out, "Plan (nothing was started)")?;
+    writeln!(out, "  {gpus}, {ranks}, threads of one process")?;
+    match plan.libraries.as_slice() {
+        [] => writeln!(out, "  NCCL   none was found: name one with --nccl PATH")?,
+        all => all.iter().try_for_each(|library| writeln!(out, "  NCCL   {}", describe(library)))?,
+    }
+    writeln!(out, "  cases  {}", plan.cases.len())?;
+    for case in &plan.cases {
+        writeln!(out, "         {case} ({} B)", case.bytes().0)?;
+    }
+    let visits = plan.sets.len() * plan.libraries.len().max(1);
+    let order: Vec<String> = plan.round(0).iter().map(|arm| plan.arm_name(*arm)).collect();
+    writeln!(out, "  rounds {}, each of {visits} visits of {} communicators", plan.rounds, plan.communicators)?;
+    writeln!(out, "  seed   {}; order of the first round: {}", plan.seed, order.join(", "))?;
+    writeln!(out, "  time   {}", estimate(plan, visits))?;
+    writeln!(out)?;
+    writeln!(out, "Processes: one probe for each library, then one worker for each visit")?;
+    let wrap: String = plan.wrap.iter().map(|word| format!("{} ", shell_words::quote(word))).collect();
+    writeln!(
+        out,
+        "  {wrap}ncclsweep {} FD   (job on stdin, events on descriptor FD)",
+        crate::supervisor::visit::WORKER
+    )?;
+    writeln!(out)?;
+    writeln!(out, "NCCL variables of each set")?;
+    for (index, set) in plan.sets.iter().enumerate() {
+        writeln!(out, "  {}", set.name)?;
+        let environment = Environment::inherit(provenance::environment(), plan.clean_env)
+            .layer(&plan.base, Origin::Base)
+            .layer(&plan.sets[Arm { set: index, library: 0 }.set].vars, Origin::Set);
+        let mut variables = environment.nccl().peekable();
+        if variables.peek().is_none() {
+            writeln!(out, "    none")?;
+        }
+        for (name, value, origin) in variables {
+            writeln!(out, "    {name}={value}   ({})", from(origin))?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(library: &Library) -> String {
+    if library.version == NcclVersion::new(0, 0, 0) {
+        format!("{} (version told when loaded)", library.path)
+    } else {
+        format!("{} {}", library.version, library.path)
+    }
+}
+
+fn from(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Inherited => "inherited",
+        Origin::Base => "base",
+        Origin::Set => "this set",
+        Origin::Tool => "ncclsweep",
+    }
+}
+
+fn estimate(plan: &Plan, visits: usize) -> String {
+    let round = visits as f64 * (PROCESS_S + COMMUNICATOR_S * f64::from(plan.communicators));
+    match plan.rounds {
+        Rounds::Fixed(rounds) => format!("about {:.0} s on real GPUs", round * f64::from(rounds)),
+        Rounds::Auto => {
+            let first = Looks::Auto.next(0).unwrap_or(3);
+            format!(
+                "at least {:.0} s on real GPUs, {:.0} s more for each further round",
+                round * f64::from(first),
+                round
+            )
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The bench: GPUs and libraries that a run will use, as a probe process sees them.
+
+use std::path::PathBuf;
+
+use super::emulator;
+use super::library::{self, Found};
+use super::prepare::probe;
+use super::private::Private;
+use super::provenance;
+use super::visit::{Deadlines, Emulation, Setup};
+use crate::error::{Error, Kind, Result};
+use crate::gpu::GpuError;
+use crate::gpu::cuda::Device;
+use crate::gpu::nvml::Process;
+use crate::nccl::version::NcclVersion;
+use crate::plan::schedule::{Library, Plan};
+use crate::record::run::{Backend, Header, LibraryFacts, Provenance, SCHEMA};
+use crate::wire::Probe;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Name of an emulated box; none for the real one.
+    pub emulate: Option<String>,
+    /// Files or folders of libraries; none for the one the loader finds.
+    pub nccl: Vec<PathBuf>,
+}
+
+/// GPUs and libraries, each library tried once.
+#[derive(Debug)]
+pub struct Bench {
+    taken: Vec<Taken>,
+    others: Vec<LibraryFacts>,
+    /// GPUs by CUDA ordinal.
+    pub gpus: Vec<Device>,
+    cuda: String,
+    driver: Option<String>,
+    processes: Vec<Process>,
+    emulation: Option<Emulation>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    found: Found,
+    version: NcclVersion,
+    folder: PathBuf,
+}
+
+impl Bench {
+    /// Finds what is wanted and looks at it through a probe process for each library.
+    pub fn find(wanted: &Wanted, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Self> {
+        let emulation = wanted.emulate.as_deref().map(emulation).transpose()?;
+        let (chosen, others) = choose(wanted)?;
+        let inherited: Vec<_> = provenance::environment().collect();
+        let mut taken = Vec::new();
+        let mut seen: Option<Probe> = None;
+        for (index, found) in chosen.into_iter().enumerate() {
+            let folder = private.library_folder(index, &found.path, emulation.is_some())?;
+            let probe = probe(&inherited, &folder, emulation.as_ref(), private, interrupted)?;
+            let version = probe.nccl.clone().map_err(|error| unusable(&found, error))?.0;
+            taken.push(Taken { found, version, folder });
+            seen.get_or_insert(probe);
+        }
+        let probe = seen.expect("at least one library was chosen");
+        let (cuda, gpus) = probe.cuda.map_err(no_driver)?;
+        let (driver, processes) = probe.management.map_or((None, Vec::new()), |(driver, all)| (Some(driver), all));
+        let others = others.iter().map(|other| facts(other, None)).collect();
+        Ok(Self { taken, others, gpus, cuda, driver, processes, emulation })
+    }
+
+    /// The libraries in the order they were asked for.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<Library> {
+        let library = |taken: &Taken| Library { path: taken.found.path.display().to_string(), version: taken.version };
+        self.taken.iter().map(library).collect()
+    }
+
+    /// Other processes on the GPUs of `plan`.
+    #[must_use]
+    pub fn busy(&self, plan: &Plan) -> Vec<Process> {
+        let ours: Vec<&str> = plan.devices.iter().map(|ordinal| self.gpus[*ordinal as usize].uuid.as_str()).collect();
+        self.processes.iter().filter(|process| ours.contains(&process.gpu.as_str())).cloned().collect()
+    }
+
+    /// Fails when other processes use the GPUs of `plan`.
+    pub fn check_idle(&self, plan: &Plan) -> Result<()> {
+        let busy = self.busy(plan);
+        if busy.is_empty() {
+            return Ok(());
+        }
+        let name = |process: &Process| match &process.name {
+            Some(name) => format!("{} ({name})", process.pid),
+            None => format!("{} (not visible from here)", process.pid),
+        };
+        let mut named: Vec<String> = busy.iter().map(name).collect();
+        named.dedup();
+        let message = format!("the GPUs are in use by process {}", named.join(", "));
+        Err(Error::new(Kind::Environment, message)
+            .help("end it, or measure beside it with --allow-busy: the results will say so"))
+    }
+
+    /// What workers need.
+    #[must_use]
+    pub fn setup(&self, deadlines: Deadlines) -> Setup {
+        Setup {
+            inherited: provenance::environment().collect(),
+            library_folders: self.taken.iter().map(|taken| taken.folder.clone()).collect(),
+            emulation: self.emulation.clone(),
+            deadlines,
+        }
+    }
+
+    /// The header of a new run of `plan`.
+    #[must_use]
+    pub fn header(&self, plan: Plan) -> Header {
+        let variable = |name: &str| std::env::var(name).ok();
+        let provenance = Provenance {
+            host: provenance::host(),
+            kernel: provenance::kernel(),
+            cpu: provenance::cpu(),
+            cpus: provenance::cpus(),
+            driver: self.driver.clone(),
+            cuda: self.cuda.clone(),
+            gpus: plan.devices.iter().map(|ordinal| self.gpus[*ordinal as usize].clone()).collect(),
+            busy: self.busy(&plan),
+            libraries: self.taken.iter().map(|taken| facts(&taken.found, Some(taken.version))).collect(),
+            other_libraries: self.others.clone(),
+            inherited: provenance::inherited(),
+            conf_files: provenance::conf_files(variable),
+            arguments: std::env::args().collect(),
+            emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
+        };
+        let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Header { schema: SCHEMA, version, backend, created: jiff::Timestamp::now(), provenance, plan }
+    }
+
+    /// Refuses to continue a run on a bench that is not the one it was begun on.
+    pub fn check_same(&self, header: &Header) -> Result<()> {
+        let before = &header.provenance;
+        let gpus: Vec<_> = header.plan.devices.iter().map(|ordinal| self.gpus.get(*ordinal as usize)).collect();
+        let changed = match () {
+            () if gpus != before.gpus.iter().map(Some).collect::<Vec<_>>() => "the GPUs",
+            () if self.driver != before.driver => "the driver",
+            () if self.libraries() != header.plan.libraries => "the NCCL library",
+            () if provenance::inherited() != before.inherited && !header.plan.clean_env => {
+                "the inherited NCCL_* variables"
+            }
+            () => return Ok(()),
+        };
+        Err(Error::usage(format!("cannot continue the run: {changed} changed since it was begun"))
+            .help("what was measured before and after would not be one run; begin a new one"))
+    }
+}
+
+/// The libraries to take, and those that were only seen. Looks at files, starts nothing.
+pub fn choose(wanted: &Wanted) -> Result<(Vec<Found>, Vec<Found>)> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let installed = library::installed(variable);
+    let chosen = match &wanted.emulate {
+        Some(_) => vec![Found { path: emulator::find()?, by: "--emulate".to_owned() }],
+        None if !wanted.nccl.is_empty() => library::named(&wanted.nccl)?,
+        None => installed.iter().take(1).cloned().collect(),
+    };
+    if chosen.is_empty() {
+        let places = library::places(variable);
+        return Err(Error::new(Kind::Environment, "no NCCL library was found")
+            .help(format!("name one with --nccl PATH, or rehearse with --emulate; looked in {places}")));
+    }
+    let others = installed.into_iter().filter(|other| !chosen.iter().any(|taken| taken.path == other.path));
+    Ok((chosen.clone(), others.collect()))
+}
+
+fn emulation(name: &str) -> Result<Emulation> {
+    emulator::known_box(name)?;
+    Ok(Emulation { library: emulator::find()?, topology: name.to_owned() })
+}
+
+fn unusable(library: &Found, error: GpuError) -> Error {
+    Error::new(Kind::Environment, format!("the NCCL library {} cannot be used", library.path.display()))
+        .because(error)
+        .help(format!("found by {}; name another with --nccl PATH", library.by))
+}
+
+fn no_driver(error: GpuError) -> Error {
+    Error::new(Kind::Environment, "no usable GPU driver").because(error).help(
+        "libcuda.so.1 comes with the NVIDIA driver (`nvidia-smi` tells whether it works); a container needs access to the \
+         GPUs (--gpus all); `--emulate` rehearses without GPUs",
+    )
+}
+
+fn facts(found: &Found, version: Option<NcclVersion>) -> LibraryFacts {
+    LibraryFacts {
+        path: found.path.display().to_string(),
+        found_by: found.by.clone(),
+        version: version.or_else(|| library::version_in_file(&found.path)),
+        build_id: library::build_id(&found.path),
+    }
+}
