@@ -56,9 +56,9 @@ fn receive_job() -> Result<Job, String> {
     }
 }
 
-fn measure(wire: &Wire, job: Job) -> Result<(), Event> {
+fn measure(wire: &Wire, job: Job) -> Result<(), Box<Event>> {
     let team = Team::new(wire.clone(), job);
-    let starting = |error: GpuError| Event::Failed { at: team.at(None), error };
+    let starting = |error: GpuError| Box::new(Event::Failed { at: team.at(None), error });
     let (_, devices) = cuda::devices().map_err(starting)?;
     let devices = ranks_devices(&team.job, &devices)?;
     let nccl = communicator::version().map_err(starting)?;
@@ -96,10 +96,11 @@ fn measure(wire: &Wire, job: Job) -> Result<(), Event> {
     Ok(())
 }
 
-fn ranks_devices(job: &Job, devices: &[Device]) -> Result<Vec<Device>, Event> {
+fn ranks_devices(job: &Job, devices: &[Device]) -> Result<Vec<Device>, Box<Event>> {
     let find = |ordinal: &u32| devices.iter().find(|device| device.ordinal == *ordinal).cloned();
-    let missing = |ordinal: &u32| Event::WorkerError {
-        message: format!("no GPU {ordinal}: the driver shows {} to this process", devices.len()),
+    let missing = |ordinal: &u32| {
+        let message = format!("no GPU {ordinal}: the driver shows {} to this process", devices.len());
+        Box::new(Event::WorkerError { message })
     };
     job.devices.iter().map(|ordinal| find(ordinal).ok_or_else(|| missing(ordinal))).collect()
 }

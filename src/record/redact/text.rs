@@ -8,6 +8,7 @@ use super::Redactor;
 
 /// Token of a GPU, before its number.
 pub(super) const GPU: &str = "GPU-redacted";
+/// What a host is called after redaction.
 pub const HOST: &str = "host-1";
 const USER: &str = "user-1";
 const ADDRESS: &str = "address-redacted";
