@@ -76,19 +76,20 @@ fn in_words(state: Applied, place: &str) -> String {
     format!("{} {place}: {meaning}", applied(state))
 }
 
-/// `28 800 outputs checked, none wrong`, or how many were and which element was the first.
+/// `28 800 outputs checked, none wrong`, or how many were and, where visits tell it, which element was the first.
 fn data(run: &Run) -> Option<String> {
-    let checks = || run.visits.iter().flat_map(|visit| visit.replicates.iter().map(move |found| (visit, found)));
-    let outputs: u64 = checks().map(|(_, found)| found.checks.outputs).sum();
-    let wrong: u64 = checks().map(|(_, found)| found.checks.wrong).sum();
+    let outputs: u64 = run.cells.iter().map(|cell| cell.checked_outputs).sum();
+    let wrong: u64 = run.cells.iter().map(|cell| cell.wrong_outputs).sum();
     match (outputs, wrong) {
-        (0, 0) if run.visits.is_empty() => None,
-        (0, 0) => Some(Tone::Doubt.ink("not checked")),
+        (0, _) if run.cells.is_empty() => None,
+        (0, _) => Some(Tone::Doubt.ink("not checked")),
         (outputs, 0) => Some(format!("{} outputs checked, none wrong", count(outputs))),
         (outputs, wrong) => {
-            let first =
-                checks().find_map(|(visit, found)| Some((visit, found.case, found.checks.first_wrong.as_ref()?)));
-            let first = first.map(|(visit, case, element)| format!("; {}", first_wrong(run, visit, case, element)));
+            let replicates = run.visits.iter().flat_map(|visit| visit.replicates.iter().map(move |one| (visit, one)));
+            let first = replicates
+                .filter_map(|(visit, one)| Some((visit, one.case, one.checks.first_wrong.as_ref()?)))
+                .map(|(visit, case, element)| format!("; {}", first_wrong(run, visit, case, element)))
+                .next();
             let wrong = Tone::Bad.ink(&format!("{} of {} outputs wrong", count(wrong), count(outputs)));
             Some(format!("{wrong}{}", first.unwrap_or_default()))
         }
