@@ -75,6 +75,7 @@ macro_rules! ok {
     }};
 }
 
+#[allow(unused_imports, reason = "each test program uses its own part")]
 pub(crate) use ok;
 
 /// Virtual time, µs.
