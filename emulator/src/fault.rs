@@ -59,7 +59,8 @@ pub(crate) struct Moment {
     pub bytes: usize,
     /// Communicators are counted from 1.
     pub communicator: u64,
-    /// Calls of this phase on this communicator, counted from 1.
+    /// Calls of this phase on this communicator, counted from 1; equal collectives in a row of one graph are one call, copies
+    /// are counted over the process.
     pub nth: u64,
 }
 

@@ -49,6 +49,8 @@ pub(crate) struct Engine {
     pub groups: Slab<Group>,
     /// Inputs and results of the last reductions: replaying one reduces nothing.
     memo: Vec<rendezvous::Memo>,
+    /// Copies to the host so far.
+    copies: u64,
     /// Streams whose head may have become ready.
     ready: Vec<usize>,
 }
@@ -67,6 +69,7 @@ impl Engine {
             execs: Slab::new(Kind::Exec),
             groups: Slab::new(Kind::Communicator),
             memo: Vec::new(),
+            copies: 0,
             ready: Vec::new(),
         }
     }

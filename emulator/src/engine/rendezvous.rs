@@ -308,8 +308,9 @@ impl Engine {
         if self.settings.faults.is_empty() {
             return view;
         }
+        self.copies += 1;
         let device = self.streams[stream].device;
-        let moment = Moment { phase: Phase::Copy, rank: device, bytes: view.len(), communicator: 0, nth: 1 };
+        let moment = Moment { phase: Phase::Copy, rank: device, bytes: view.len(), communicator: 0, nth: self.copies };
         for fault in self.settings.faults.iter().filter(|fault| fault.strikes(&moment, self.settings.seed)) {
             match fault.kind {
                 Kind::Wrong | Kind::Nan => return View::of(&flipped(view.bytes())),

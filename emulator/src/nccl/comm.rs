@@ -97,10 +97,9 @@ fn joining() -> MutexGuard<'static, HashMap<u64, Joining>> {
 /// A rank that has said it is there, and has yet to wait for the others.
 pub(crate) struct Joined {
     id: UniqueId,
-    rank: usize,
-    ranks: usize,
-    device: usize,
-    gpu: usize,
+    who: story::Who,
+    index: usize,
+    handle: u64,
 }
 
 /// A virtual half second: what making a communicator costs.
@@ -121,6 +120,13 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     let gpu = engine::lock().devices[device].gpu;
     strike(Phase::Init, rank, id.number + 1)?;
     story::on_init_start();
+    let (index, handle) = {
+        let mut comms = COMMS.write().unwrap_or_else(PoisonError::into_inner);
+        let index = comms.reserve();
+        (index, comms.handle(index))
+    };
+    let who = story::Who { rank, ranks, device, gpu, hash: id.hash(), comm: handle };
+    story::on_join(&who);
     let mut all = joining();
     let joining = all.entry(id.number).or_insert_with(|| Joining {
         ranks,
@@ -135,7 +141,7 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     }
     joining.places[rank] = Some((device, gpu));
     CHANGED.notify_all();
-    Ok(Joined { id: *id, rank, ranks, device, gpu })
+    Ok(Joined { id: *id, who, index, handle })
 }
 
 fn bad_rank(ranks: c_int, rank: c_int) -> NcclError {
@@ -146,18 +152,12 @@ fn bad_rank(ranks: c_int, rank: c_int) -> NcclError {
 impl Joined {
     /// Waits for the others and makes this rank's communicator.
     pub(crate) fn finish(self) -> Nccl<Handle> {
-        let Joined { id, rank, ranks, device, gpu } = self;
-        let (index, handle) = {
-            let mut comms = COMMS.write().unwrap_or_else(PoisonError::into_inner);
-            let index = comms.reserve();
-            (index, comms.handle(index))
-        };
-        let who = story::Who { rank, ranks, device, gpu, hash: id.hash(), comm: handle };
-        story::on_join(&who);
+        let (Joined { id, who, index, handle }, rank, ranks) = (&self, self.who.rank, self.who.ranks);
+        let device = who.device;
         let (plan, group) = self.meet()?;
-        story::on_plan(&who, &plan);
+        story::on_plan(who, &plan);
         let profiler = profiler::attach(id.hash(), ranks, rank);
-        story::on_tuned(&who, &plan);
+        story::on_tuned(who, &plan);
         clock::wait_until(0, INIT_COST);
         let comm = Arc::new(Comm {
             rank,
@@ -172,9 +172,9 @@ impl Joined {
         if !settings::get().nccl.since(22) {
             transports::connect_all(&comm);
         }
-        COMMS.write().unwrap_or_else(PoisonError::into_inner).fill(index, comm);
-        story::on_complete(&who);
-        Ok(handle as Handle)
+        COMMS.write().unwrap_or_else(PoisonError::into_inner).fill(*index, comm);
+        story::on_complete(who);
+        Ok(*handle as Handle)
     }
 
     fn meet(&self) -> Nccl<(Arc<Plan>, usize)> {
@@ -191,8 +191,9 @@ impl Joined {
             let gpus: Vec<usize> = joining.places.iter().flatten().map(|place| place.1).collect();
             joining.plan = Some(make_plan(gpus));
         }
-        let group =
-            *joining.group.get_or_insert_with(|| engine::lock().groups.insert(Group::new(self.id.number, self.ranks)));
+        let group = *joining
+            .group
+            .get_or_insert_with(|| engine::lock().groups.insert(Group::new(self.id.number, self.who.ranks)));
         let plan = joining.plan.clone().ok_or(INTERNAL)?;
         joining.left -= 1;
         if joining.left == 0 {

@@ -1,6 +1,5 @@
 //! The C API as a worker sees it, and scenarios run in processes of their own: NCCL's environment is read once a process.
 #![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::macro_metavars_in_unsafe, reason = "`ok!` is for single calls of the C API")]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::process::{Command, Output};
@@ -68,7 +67,6 @@ pub const BF16: u32 = 9;
 pub const SUM: u32 = 0;
 
 /// Calls into the C API; an error stops the test with the call's text.
-#[macro_export]
 macro_rules! ok {
     ($call:expr) => {{
         // SAFETY: the tests pass valid handles and pointers to locals, as the C API asks.
@@ -76,6 +74,9 @@ macro_rules! ok {
         assert_eq!(code, 0, "{}", stringify!($call));
     }};
 }
+
+#[allow(unused_imports, reason = "each test program uses its own part")]
+pub(crate) use ok;
 
 /// Virtual time, µs.
 pub fn virtual_micros() -> f64 {
@@ -228,6 +229,11 @@ const SCENARIO: &str = "EMULATOR_TEST_SCENARIO";
 
 /// Runs this test program's `scenarios` test in a process of its own, with these variables and no other of NCCL's.
 pub fn in_process(scenario: &str, variables: &[(&str, &str)]) -> Output {
+    command(scenario, variables).output().expect("the test program starts")
+}
+
+/// The same, to be started otherwise.
+pub fn command(scenario: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the test program has a path"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -236,7 +242,8 @@ pub fn in_process(scenario: &str, variables: &[(&str, &str)]) -> Output {
         }
     }
     command.args(["--exact", "scenarios", "--nocapture", "--test-threads=1"]);
-    command.env(SCENARIO, scenario).envs(variables.iter().copied()).output().expect("the test program starts")
+    command.env(SCENARIO, scenario).envs(variables.iter().copied());
+    command
 }
 
 /// The lines a scenario printed with `say`.
