@@ -164,7 +164,10 @@ impl Devices {
 
 fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
     let sizes = if args.sizes.is_empty() {
-        config.sizes.clone().map_or_else(|| Config::builtin(STANDARD).map(|standard| standard.sizes), |s| Ok(Some(s)))?
+        config
+            .sizes
+            .clone()
+            .map_or_else(|| Config::builtin(STANDARD).map(|standard| standard.sizes), |s| Ok(Some(s)))?
     } else {
         Some(crate::collective::sizes::SizeList::parse("--sizes", &args.sizes.join(","))?)
     };
@@ -246,7 +249,9 @@ fn positive(flag: &str, value: Option<u32>) -> Result<Option<u32>> {
 fn wrap(args: &Sweep) -> Result<Vec<String>> {
     let Some(text) = &args.wrap else { return Ok(Vec::new()) };
     let words = shell_words::split(text).map_err(|error| {
-        Error::usage(format!("cannot read --wrap `{text}`")).because(error).help("quote as in a shell, e.g. 'numactl -N 0'")
+        Error::usage(format!("cannot read --wrap `{text}`"))
+            .because(error)
+            .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
     if words.is_empty() {
         return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));

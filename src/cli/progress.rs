@@ -28,14 +28,7 @@ impl<'a> Live<'a> {
         let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}").expect("a valid template");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self {
-            plan,
-            bar,
-            begun: Instant::now(),
-            head: String::new(),
-            visit: String::new(),
-            standing: String::new(),
-        }
+        Self { plan, bar, begun: Instant::now(), head: String::new(), visit: String::new(), standing: String::new() }
     }
 
     /// Takes the line away.

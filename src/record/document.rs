@@ -36,7 +36,8 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
 pub fn write(folder: &Path, run: &Run, journal: &Journal) -> Result<()> {
     let path = folder.join(FILE);
     let failed = |error: std::io::Error| {
-        Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error)
+        Error::new(Kind::Incomplete, format!("cannot write {}", path.display()))
+            .because(error)
             .help("the journal is complete; make the document again with --resume")
     };
     let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;

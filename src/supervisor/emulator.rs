@@ -19,8 +19,10 @@ pub fn find() -> Result<PathBuf> {
     let places = [folder.join("deps").join(FILE), folder.join(FILE), folder.join("../lib/ncclsweep").join(FILE)];
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        Error::new(Kind::Environment, format!("cannot emulate: {FILE} is not beside the executable"))
-            .help(format!("looked for {}; it is built with the feature `emulator`, which is on by default", looked.join(", ")))
+        Error::new(Kind::Environment, format!("cannot emulate: {FILE} is not beside the executable")).help(format!(
+            "looked for {}; it is built with the feature `emulator`, which is on by default",
+            looked.join(", ")
+        ))
     })
 }
 
@@ -30,5 +32,6 @@ pub fn known_box(name: &str) -> Result<()> {
         return Ok(());
     }
     let guess = crate::nearest::nearest(name, BOXES).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    Err(Error::usage(format!("no emulated box is called `{name}`")).help(format!("{guess}there are {}", BOXES.join(", "))))
+    Err(Error::usage(format!("no emulated box is called `{name}`"))
+        .help(format!("{guess}there are {}", BOXES.join(", "))))
 }
