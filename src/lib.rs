@@ -11,6 +11,7 @@ pub mod gpu;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;
+pub mod proof;
 pub mod record;
 pub mod report;
 pub mod stats;

@@ -9,6 +9,7 @@ use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
+pub use crate::proof::Applied;
 
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
@@ -123,34 +124,6 @@ impl std::fmt::Display for Verdict {
             Self::Same => "same",
             Self::Undecided => "undecided",
             Self::Invalid => "invalid",
-        })
-    }
-}
-
-/// Whether the settings of a cell took effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Applied {
-    /// Every variable did, or could not matter here.
-    Applied,
-    /// On some ranks only.
-    Partly,
-    /// Something else decided.
-    Overridden,
-    /// It did not reach NCCL.
-    NotApplied,
-    /// It is not known.
-    Unverified,
-}
-
-impl std::fmt::Display for Applied {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Applied => "applied",
-            Self::Partly => "partly",
-            Self::Overridden => "overridden",
-            Self::NotApplied => "not applied",
-            Self::Unverified => "unverified",
         })
     }
 }

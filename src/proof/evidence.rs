@@ -1,0 +1,168 @@
+//! [`Evidence`]: everything one visit showed, on the levels *asked*, *seen*, *read* and *used*.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::read::Read;
+use super::used::Used;
+use crate::collective::{Case, Mode};
+use crate::nccl::version::NcclVersion;
+use crate::plan::env_set::Vars;
+use crate::plan::environment::{Origin, is_nccl};
+use crate::topology::{Path, Topology};
+
+/// What one visit of an arm showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// The library the worker loaded.
+    pub version: Option<NcclVersion>,
+    /// CUDA device of each rank.
+    pub devices: Vec<u32>,
+    /// Communicators the figures come from.
+    pub communicators: u32,
+    /// Asked: the arm's variables.
+    pub asked: Vec<Asked>,
+    /// Seen: the `NCCL_*` variables in each process's own environment, before it loaded NCCL.
+    pub seen: Vec<Seen>,
+    /// What NCCL's configuration files set, in the order NCCL reads them.
+    pub files: Vec<FileLine>,
+    /// Read: NCCL's log; nothing when there is none.
+    pub read: Option<Read>,
+    /// Used: what the profiler plugin recorded.
+    pub used: Vec<Observation>,
+    /// What lies between the GPUs of two ranks, where known.
+    pub paths: BTreeMap<(u32, u32), Path>,
+}
+
+/// A variable that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The layer that asks for this value.
+    pub origin: Origin,
+    /// Every arm asks for the same, see [`mark_common`].
+    #[serde(default)]
+    pub common: bool,
+    /// What ncclsweep sets instead, since it cannot do without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
+}
+
+/// A process's own environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Ranks of the process.
+    pub ranks: Vec<u32>,
+    /// Its `NCCL_*` variables.
+    pub variables: Vars,
+}
+
+/// A line of a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLine {
+    /// Where it stands: `/etc/nccl.conf:3`.
+    pub place: String,
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+/// What was used in one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Communicator of the visit, counted from 0.
+    pub communicator: u32,
+    /// Index into the plan's cases.
+    pub case: usize,
+    /// The rank.
+    pub rank: u32,
+    /// What was used.
+    pub used: Used,
+}
+
+/// The variables an arm asks for: later layers win, and `tool` holds what ncclsweep itself must set.
+#[must_use]
+pub fn asked(layers: &[(Origin, &Vars)], tool: &Vars) -> Vec<Asked> {
+    let mut all: IndexMap<&str, (&str, Origin)> = IndexMap::new();
+    for (origin, vars) in layers {
+        all.extend(vars.iter().filter(|(name, _)| is_nccl(name)).map(|(name, value)| (name, (value, *origin))));
+    }
+    let asked = |(name, (value, origin)): (&str, (&str, Origin))| Asked {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        origin,
+        common: false,
+        instead: tool.get(name).filter(|instead| *instead != value).map(str::to_owned),
+    };
+    all.into_iter().map(asked).collect()
+}
+
+/// Marks in every arm the variables that all arms ask for with the same value: they make no difference between arms.
+pub fn mark_common(arms: &mut [Vec<Asked>]) {
+    let Some((first, others)) = arms.split_first() else { return };
+    let in_all = |asked: &&Asked| {
+        others.iter().all(|arm| arm.iter().any(|other| other.name == asked.name && other.value == asked.value))
+    };
+    let common: Vec<String> = first.iter().filter(in_all).map(|asked| asked.name.clone()).collect();
+    for asked in arms.iter_mut().flatten() {
+        asked.common = common.contains(&asked.name);
+    }
+}
+
+/// What lies between the GPUs of every two ranks; `gpu` is a rank's position in [`Topology::gpus`].
+#[must_use]
+pub fn paths(topology: &Topology, ranks: u32, gpu: impl Fn(u32) -> Option<usize>) -> BTreeMap<(u32, u32), Path> {
+    let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    pairs.filter_map(|(from, to)| Some(((from, to), topology.path(gpu(from)?, gpu(to)?)))).collect()
+}
+
+impl Evidence {
+    /// How many ranks there are.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The value asked for `name`, or what ncclsweep sets instead.
+    #[must_use]
+    pub fn effective(&self, name: &str) -> Option<&str> {
+        let asked = self.asked.iter().find(|asked| asked.name == name)?;
+        Some(asked.instead.as_deref().unwrap_or(&asked.value))
+    }
+
+    /// The environment of a rank's process.
+    #[must_use]
+    pub fn seen(&self, rank: u32) -> Option<&Vars> {
+        self.seen.iter().find(|seen| seen.ranks.contains(&rank)).map(|seen| &seen.variables)
+    }
+
+    /// What `rank` used for the case on one communicator, in the way the case is timed: captured calls for graphs, eager
+    /// ones otherwise. From the plugin; where that told nothing of the whole visit, from the log.
+    #[must_use]
+    pub fn used_on(&self, communicator: u32, index: usize, case: &Case, rank: u32) -> Vec<&Used> {
+        let timed = |used: &Used| used.captured.is_none_or(|captured| captured == (case.mode == Mode::Graph));
+        if !self.used.is_empty() {
+            let of = |seen: &&Observation| (seen.communicator, seen.case, seen.rank) == (communicator, index, rank);
+            return self.used.iter().filter(of).map(|seen| &seen.used).filter(|used| timed(used)).collect();
+        }
+        // Rank 0 tells for all: the choice must be the same on all ranks, or the collective would not end.
+        let read = self.read.iter().filter(|read| read.communicators.len() == self.communicators as usize);
+        let communicators = read.filter_map(|read| read.communicators.get(communicator as usize));
+        let choices = communicators.flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices);
+        choices.filter(|(bytes, _)| *bytes == case.bytes()).map(|(_, used)| used).collect()
+    }
+
+    /// What `rank` used for the case on every communicator; nothing when one of them tells nothing.
+    #[must_use]
+    pub fn used(&self, index: usize, case: &Case, rank: u32) -> Option<Vec<&Used>> {
+        let each = (0..self.communicators).map(|communicator| self.used_on(communicator, index, case, rank));
+        let all: Option<Vec<_>> = each.map(|used| (!used.is_empty()).then_some(used)).collect();
+        all.map(|all| all.concat()).filter(|all| !all.is_empty())
+    }
+}

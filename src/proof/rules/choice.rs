@@ -1,0 +1,129 @@
+//! Algorithms and protocols, and what switches them on and off.
+
+use std::fmt::Display;
+
+use super::look::Look;
+use crate::nccl::lists::{self, Allowed};
+use crate::nccl::words::{Algorithm, Function, Protocol};
+use crate::proof::ranks::{Finding, Outcome};
+use crate::proof::used::Used;
+use crate::proof::variable::State;
+
+/// `NCCL_ALGO`.
+pub(super) fn algorithms(look: &Look) -> Outcome {
+    let list = lists::algorithms(&look.asked.value, look.version());
+    listed(look, list.on(&Function::AllReduce), |used| &used.algorithm)
+}
+
+/// `NCCL_PROTO`.
+pub(super) fn protocols(look: &Look) -> Outcome {
+    let list = lists::protocols(&look.asked.value, look.version());
+    listed(look, list.on(&Function::AllReduce), |used| &used.protocol)
+}
+
+fn listed<T: PartialEq + Display>(look: &Look, on: &[T], word: impl Fn(&Used) -> &T) -> Outcome {
+    if for_others_only(look) {
+        return Outcome::new(State::NoEffectHere, "it names other collectives only");
+    }
+    if let Some(instead) = ignored(look) {
+        return Outcome::new(State::Overridden, instead);
+    }
+    let silent = silent_ranks(look);
+    look.each_use(|rank, used| match word(used) {
+        // The log shows which ranks read it at their initialisation: one that did not has not got it.
+        _ if silent.contains(&rank) => Finding::Lacks("NCCL did not read it there, as the log shows".to_owned()),
+        word if on.contains(word) => Finding::Holds,
+        word => Finding::Lacks(format!("{word} was used{}", tuned(look))),
+    })
+}
+
+/// Ranks that did not read a variable which each rank reads and logs at its initialisation, while others did. Nothing as long
+/// as the log may lack a line, or does not tell whose it is.
+fn silent_ranks(look: &Look) -> Vec<u32> {
+    let Some(read) = look.evidence.read.as_ref().filter(|read| read.gaps.is_empty()) else { return Vec::new() };
+    let lines: Vec<_> = look.reads().collect();
+    let whole = read.communicators.iter().all(|of| of.is_whole(look.evidence.ranks()));
+    if lines.is_empty() || !whole || lines.iter().any(|line| line.unplaced) {
+        return Vec::new();
+    }
+    look.ranks().filter(|rank| !lines.iter().any(|line| line.said_by.contains(rank))).collect()
+}
+
+/// Whether every entry of a list (form of 2.24) names a collective, none of them all-reduce.
+fn for_others_only(look: &Look) -> bool {
+    let with_functions = look.version().is_none_or(|version| version.at_least(2, 24));
+    let others = |entry: &str| entry.split_once(':').and_then(|(head, _)| Function::known(head));
+    let entries = look.asked.value.split(';').filter(|entry| !entry.is_empty());
+    with_functions && entries.map(others).all(|function| function.is_some_and(|other| other != Function::AllReduce))
+}
+
+/// What up to 2.23 runs when nothing of what was asked for can.
+fn ignored(look: &Look) -> Option<String> {
+    let value = |name| look.evidence.effective(name).filter(|value| !value.is_empty());
+    let (algo, proto) = (value("NCCL_ALGO"), value("NCCL_PROTO"));
+    let collnet = look.other("NCCL_COLLNET_ENABLE") == Some(1);
+    let allowed = Allowed::resolve(algo, proto, &Function::AllReduce, look.version(), collnet);
+    let left: Vec<_> = allowed.algorithms().iter().map(ToString::to_string).collect();
+    allowed.ignored.then(|| format!("it leaves nothing usable: NCCL takes {} instead", left.join(" and ")))
+}
+
+fn tuned(look: &Look) -> String {
+    let tuner = look.evidence.read.as_ref().and_then(|read| read.tuner());
+    tuner.map(|line| format!("; a tuner plugin is at work: {line}")).unwrap_or_default()
+}
+
+/// `NCCL_NVLS_ENABLE`.
+pub(super) fn nvls(look: &Look) -> Outcome {
+    permission(look, Used::nvls, "reduction in the NVLink switches")
+}
+
+/// `NCCL_COLLNET_ENABLE`.
+pub(super) fn collnet(look: &Look) -> Outcome {
+    let of_network = |used: &Used| matches!(used.algorithm, Algorithm::CollNetDirect | Algorithm::CollNetChain);
+    permission(look, of_network, "reduction in the network")
+}
+
+/// `NCCL_LL128_C2C`.
+pub(super) fn ll128(look: &Look) -> Outcome {
+    permission(look, |used| used.protocol == Protocol::Ll128, "LL128")
+}
+
+/// `NCCL_PAT_ENABLE`.
+pub(super) fn pat(_: &Look) -> Outcome {
+    Outcome::new(State::NoEffectHere, "PAT serves other collectives than all-reduce")
+}
+
+/// A switch that forbids (0) or permits something. Forbidden and not used: satisfied. Permitted and not used: NCCL was free,
+/// which has no effect once it is known that it read the permission.
+fn permission(look: &Look, is_used: impl Fn(&Used) -> bool, what: &str) -> Outcome {
+    if look.number() == 0 {
+        return look.each_use(|_, used| match is_used(used) {
+            false => Finding::Holds,
+            true => Finding::Lacks(format!("{} was used", used.algorithm)),
+        });
+    }
+    if look.none_used(&is_used) {
+        return match look.was_read_by_all() {
+            true => Outcome::new(State::NoEffectHere, format!("NCCL may use {what} and does not")),
+            false => Outcome::new(State::Unverified, format!("{what} is not used, and no line says that NCCL may")),
+        };
+    }
+    look.each_use(|_, used| match is_used(used) {
+        true => Finding::Holds,
+        false => Finding::Unknown(format!("{what} is used in some calls only")),
+    })
+}
+
+/// `NCCL_TUNER_PLUGIN`.
+pub(super) fn tuner(look: &Look) -> Outcome {
+    let Some(read) = &look.evidence.read else {
+        return Outcome::new(State::Unverified, "there is no log that says which tuner is loaded");
+    };
+    let missing = |line: &&String| line.starts_with("TUNER/Plugin") && line.contains("Could not find");
+    match (read.tuner(), read.plugins.iter().find(missing)) {
+        (Some(line), _) if look.asked.value.eq_ignore_ascii_case("none") => Outcome::new(State::Overridden, line),
+        (Some(_), _) if look.was_read_by_all() => Outcome { why: None, ..Outcome::new(State::Applied, "") },
+        (None, Some(line)) => Outcome::new(State::NotApplied, line),
+        _ => Outcome::new(State::Unverified, "the log does not say which tuner is loaded"),
+    }
+}

@@ -1,0 +1,72 @@
+//! Launching, registration and what stands beside the collectives: logs, dumps, services.
+
+use super::general;
+use super::look::Look;
+use crate::collective::Mode;
+use crate::nccl::words::Protocol;
+use crate::proof::ranks::Outcome;
+use crate::proof::variable::State;
+
+/// Variables that change nothing of a collective once it runs: logging, files written at initialisation, how ranks meet, and
+/// the service that answers questions.
+const BYSTANDERS: [&str; 16] = [
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DEBUG_FILE",
+    "NCCL_DEBUG_LEVELS",
+    "NCCL_DEBUG_TIMESTAMP_FORMAT",
+    "NCCL_DEBUG_TIMESTAMP_LEVELS",
+    "NCCL_WARN_ENABLE_DEBUG_INFO",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_TOPO_DUMP_FILE_RANK",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_GRAPH_DUMP_FILE_RANK",
+    "NCCL_PARAM_DUMP_ALL",
+    "NCCL_REPORT_CONNECT_PROGRESS",
+    "NCCL_SET_THREAD_NAME",
+    "NCCL_COMM_ID",
+    "NCCL_RAS_ADDR",
+];
+
+/// Whether the variable changes nothing of a collective.
+pub(in crate::proof) fn is_bystander(name: &str) -> bool {
+    BYSTANDERS.contains(&name) || name.starts_with("NCCL_UID_STAGGER_")
+}
+
+/// `NCCL_GRAPH_REGISTER`: buffers of captured calls; of ring and tree under Simple only (`ncclRegisterCollBuffers`).
+pub(super) fn graph_register(look: &Look) -> Outcome {
+    if look.case.mode != Mode::Graph {
+        return only_captured(look);
+    }
+    if look.none_used(|used| !matches!(used.protocol, Protocol::Ll | Protocol::Ll128)) {
+        return Outcome::new(State::NoEffectHere, "it acts on Simple only, which is not used");
+    }
+    general::traceless(look)
+}
+
+/// Variables that act on calls while they are captured.
+pub(super) fn only_captured(look: &Look) -> Outcome {
+    match look.case.mode {
+        Mode::Graph => general::traceless(look),
+        Mode::Stream | Mode::Sync => Outcome::new(State::NoEffectHere, "it acts on captured calls, and these are not"),
+    }
+}
+
+/// `NCCL_LAUNCH_MODE`: PARALLEL unless it says GROUP.
+pub(super) fn launch_mode(look: &Look) -> Outcome {
+    match look.asked.value.eq_ignore_ascii_case("GROUP") {
+        true => general::traceless(look),
+        false => Outcome::new(State::NoEffectHere, "it is what NCCL takes when nothing is set"),
+    }
+}
+
+/// `NCCL_MULTI_RANK_GPU_ENABLE`: without it, communicators with ranks that share a GPU fail.
+pub(super) fn shared_gpus(look: &Look) -> Outcome {
+    let mut devices = look.evidence.devices.clone();
+    devices.sort_unstable();
+    match devices.windows(2).any(|pair| pair[0] == pair[1]) {
+        false => Outcome::new(State::NoEffectHere, "every rank has a GPU of its own"),
+        true if look.evidence.communicators > 0 => Outcome { why: None, ..Outcome::new(State::Applied, "") },
+        true => Outcome::new(State::Unverified, "no communicator came up"),
+    }
+}

@@ -1,0 +1,267 @@
+//! [`judge`]: the state of each variable in one case of one visit, with the evidence for it.
+//!
+//! The way of a variable is asked → seen → read → used, and each step can end it: what never reached the process, what
+//! NCCL understood otherwise, what acts on nothing here. Only then do the rules look at what was used.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{Asked, Evidence};
+use super::ranks::{Finding, Outcome, named_of};
+use super::read::Read;
+use super::rules::{self, Look};
+use crate::collective::Case;
+use crate::nccl::catalogue::{self, Kind};
+use crate::nccl::levels::PathLevel;
+use crate::nccl::number::strtoll;
+use crate::nccl::version::NcclVersion;
+use crate::plan::environment::Origin;
+
+/// What is known of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// What NCCL used satisfies it, also where the default would have.
+    Applied,
+    /// It acts on nothing here.
+    NoEffectHere,
+    /// On some ranks only.
+    Partly,
+    /// It reached NCCL, and something else decided.
+    Overridden,
+    /// It did not reach NCCL.
+    NotApplied,
+    /// Nothing shows whether it took effect.
+    Unverified,
+}
+
+/// What is known of one variable in one case, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariableProof {
+    /// Its name.
+    pub name: String,
+    /// The value asked for.
+    pub value: String,
+    /// The layer that asks for it.
+    pub origin: Origin,
+    /// Every arm asks for the same.
+    pub common: bool,
+    /// What is known.
+    pub state: State,
+    /// Why, where the state does not say it all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Ranks without it, when some have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<u32>,
+    /// What shows it: `asked: …`, `seen: …`, `read: …`, `used: …`.
+    pub evidence: Vec<String>,
+}
+
+/// The state of each variable the arm asks for, in case `index` of the plan.
+#[must_use]
+pub fn judge(evidence: &Evidence, index: usize, case: &Case) -> Vec<VariableProof> {
+    let prove = |asked: &Asked| {
+        let look = Look { evidence, index, case, asked };
+        let Outcome { state, why, lacking } = outcome(&look);
+        let Asked { name, value, origin, common, .. } = asked.clone();
+        VariableProof { name, value, origin, common, state, why, lacking, evidence: sentences(&look) }
+    };
+    evidence.asked.iter().map(prove).collect()
+}
+
+fn outcome(look: &Look) -> Outcome {
+    by_name(look)
+        .or_else(|| seen(look))
+        .or_else(|| refused(look))
+        .or_else(|| no_setting(look))
+        .unwrap_or_else(|| rules::rule(look))
+}
+
+/// What the name alone decides.
+fn by_name(look: &Look) -> Option<Outcome> {
+    let name = look.asked.name.as_str();
+    if rules::is_bystander(name) {
+        return Some(Outcome::new(State::NoEffectHere, "it changes nothing of a collective"));
+    }
+    if let Some(who) = catalogue::foreign(name) {
+        return Some(Outcome::new(State::NoEffectHere, format!("NCCL does not read it: {who}")));
+    }
+    if let Some(instead) = &look.asked.instead {
+        return Some(Outcome::new(State::Overridden, format!("ncclsweep itself must set {instead}")));
+    }
+    let version = look.evidence.version?;
+    let known = catalogue::get(name)?.known_in(version);
+    (!known).then(|| Outcome::new(State::NotApplied, format!("NCCL {version} does not read it")))
+}
+
+/// How far a variable came to a rank's process.
+enum Arrival {
+    /// It is there, or the process did not tell.
+    Possible,
+    /// It is not there.
+    Absent,
+    /// There is another value, and where.
+    Other(String),
+}
+
+/// Whether the variable reached each process; nothing when none is known to lack it.
+fn seen(look: &Look) -> Option<Outcome> {
+    let arrivals: Vec<Arrival> = look.ranks().map(|rank| arrived(look, rank)).collect();
+    let overridden = arrivals.iter().all(|arrival| matches!(arrival, Arrival::Other(_)));
+    let finding = |arrival: Arrival| match arrival {
+        Arrival::Possible => Finding::Holds,
+        Arrival::Absent => Finding::Lacks("it is not in the environment of the process".to_owned()),
+        Arrival::Other(place) => Finding::Lacks(place),
+    };
+    let findings: Vec<Finding> = arrivals.into_iter().map(finding).collect();
+    let lost = findings.iter().any(|finding| *finding != Finding::Holds);
+    lost.then(|| Outcome::sum(&findings, overridden))
+}
+
+fn arrived(look: &Look, rank: u32) -> Arrival {
+    let Asked { name, value, .. } = look.asked;
+    let Some(variables) = look.evidence.seen(rank) else { return Arrival::Possible };
+    // What NCCL read with the right value came to it somehow, through an environment plugin for example.
+    if look.was_read(rank) {
+        return Arrival::Possible;
+    }
+    match variables.get(name) {
+        Some(own) if own == value => Arrival::Possible,
+        Some(own) => Arrival::Other(format!("the environment of the process has {own}")),
+        // NCCL takes from its files what the environment lacks, and of its files the first line that sets it.
+        None => match look.evidence.files.iter().find(|line| line.name == *name) {
+            Some(line) if line.value == *value => Arrival::Possible,
+            Some(line) => {
+                Arrival::Other(format!("{} sets {}, and the process's environment nothing", line.place, line.value))
+            }
+            None => Arrival::Absent,
+        },
+    }
+}
+
+/// What NCCL read otherwise, or said it cannot use.
+fn refused(look: &Look) -> Option<Outcome> {
+    let Asked { name, value, .. } = look.asked;
+    let reads: Vec<_> = look.reads().collect();
+    if reads.iter().any(|read| read.refused) {
+        return Some(Outcome::new(State::Overridden, format!("NCCL says that it cannot use {value}")));
+    }
+    let wrong: Vec<_> = reads.iter().filter(|read| !look.understands(read)).collect();
+    let first = wrong.first()?;
+    let plugin = look.evidence.read.as_ref().and_then(Read::env_plugin);
+    let why = match plugin {
+        Some(line) => format!("NCCL read {}, and says: {line}", first.value),
+        None => format!("NCCL read {}", first.value),
+    };
+    // A line of nobody known may be anybody's.
+    let touched = |rank: u32| wrong.iter().any(|read| read.ranks.contains(&rank) || read.ranks.is_empty());
+    let finding = |rank: u32| if touched(rank) { Finding::Lacks(why.clone()) } else { Finding::Holds };
+    let findings: Vec<_> = look.ranks().map(finding).collect();
+    // A number that NCCL reads otherwise was spoilt by what stands behind it; a word came from elsewhere.
+    Some(Outcome::sum(&findings, plugin.is_some() || !is_number(name)))
+}
+
+fn is_number(name: &str) -> bool {
+    let kind = catalogue::get(name).map(|variable| &variable.kind);
+    matches!(kind, Some(Kind::Integer { .. } | Kind::Switch(_) | Kind::Exact1))
+}
+
+/// A value that stands for no setting: nothing, or what NCCL takes anyway.
+fn no_setting(look: &Look) -> Option<Outcome> {
+    let Asked { name, value, .. } = look.asked;
+    if value.is_empty() {
+        return Some(Outcome::new(State::NoEffectHere, "NCCL takes an empty value as not set"));
+    }
+    let variable = catalogue::get(name)?;
+    let default = variable.default.as_deref().filter(|_| is_number(name)).map(strtoll)?;
+    // A default in words depends on something.
+    let same = default.digits && default.rest.is_empty() && default.value == strtoll(value).value;
+    same.then(|| Outcome::new(State::NoEffectHere, "it is what NCCL takes when nothing is set"))
+}
+
+/// Whether a value in the log is the one asked for, as NCCL writes it.
+pub(super) fn same_value(name: &str, asked: &str, read: &str, version: Option<NcclVersion>) -> bool {
+    let kind = catalogue::get(name).map(|variable| &variable.kind);
+    let number = |text: &str| {
+        let number = strtoll(text);
+        (number.digits && number.rest.is_empty()).then_some(number.value)
+    };
+    match kind {
+        Some(Kind::Level) => {
+            PathLevel::read(read, version).is_some_and(|level| PathLevel::read(asked, version) == Some(level))
+        }
+        Some(Kind::Words { ignore_case: true, .. }) => asked.eq_ignore_ascii_case(read),
+        // `4M` is read as 4: what is left over must count.
+        _ if number(asked).is_some() => number(asked) == number(read),
+        _ => asked == read || read.strip_suffix('.') == Some(asked),
+    }
+}
+
+fn sentences(look: &Look) -> Vec<String> {
+    let Asked { name, value, origin, .. } = look.asked;
+    let all = look.evidence.ranks();
+    let by = match origin {
+        Origin::Inherited => "the inherited environment",
+        Origin::Base => "the base",
+        Origin::Set => "the set",
+        Origin::Tool => "ncclsweep",
+    };
+    let mut sentences = vec![format!("asked: {name}={value} by {by}")];
+    let has = look.ranks().filter(|rank| look.evidence.seen(*rank).is_some_and(|vars| vars.get(name) == Some(value)));
+    let has: BTreeSet<u32> = has.collect();
+    if look.evidence.seen.is_empty() {
+        sentences.push("seen: no process told its environment".to_owned());
+    } else if has.is_empty() {
+        sentences.push("seen: in no process's environment".to_owned());
+    } else {
+        sentences.push(format!("seen: in the environment of {}", named_of(&has, all)));
+    }
+    sentences.extend(
+        look.evidence
+            .files
+            .iter()
+            .filter(|line| line.name == *name)
+            .map(|line| format!("seen: {}={} in {}", line.name, line.value, line.place)),
+    );
+    match &look.evidence.read {
+        None => sentences.push("read: there is no log".to_owned()),
+        Some(read) => {
+            let lines: Vec<_> = look.reads().collect();
+            for line in &lines {
+                let who = if line.ranks.is_empty() { "before any rank".to_owned() } else { named_of(&line.ranks, all) };
+                let refused = if line.refused { ", and cannot use it" } else { "" };
+                sentences.push(format!("read: {} = {} by the process of {who}{refused}", line.name, line.value));
+            }
+            if lines.is_empty() {
+                sentences.push("read: no line of the log names it".to_owned());
+            }
+            sentences.extend(read.gaps.first().map(|gap| format!("read: the log has gaps: {gap}")));
+        }
+    }
+    sentences.push(look.used_in_words());
+    sentences
+}
+
+impl State {
+    /// Whether the state stands in the way of a verdict.
+    #[must_use]
+    pub fn blocks(self) -> bool {
+        !matches!(self, Self::Applied | Self::NoEffectHere)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Applied => "applied",
+            Self::NoEffectHere => "no effect here",
+            Self::Partly => "partly",
+            Self::Overridden => "overridden",
+            Self::NotApplied => "not applied",
+            Self::Unverified => "unverified",
+        })
+    }
+}
