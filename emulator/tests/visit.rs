@@ -79,6 +79,34 @@ fn the_box_of_the_story_is_about_twice_as_fast_with_its_tuned_set() {
 }
 
 #[test]
+fn the_tuned_set_changes_nothing_where_ll_is_the_default_already() {
+    for (machine, scenario) in [("8xpcie-flat", "times of 8 ranks"), ("4x4090-phb", "times of 2 ranks")] {
+        let default = measure(scenario, &[("NCCLSWEEP_EMULATE_TOPOLOGY", machine)]);
+        let tuned = [
+            ("NCCLSWEEP_EMULATE_TOPOLOGY", machine),
+            ("NCCL_PROTO", "LL"),
+            ("NCCL_ALGO", "Ring"),
+            ("NCCL_P2P_LEVEL", "SYS"),
+            ("NCCL_MAX_NCHANNELS", "16"),
+            ("NCCL_BUFFSIZE", "16777216"),
+            ("NCCL_NTHREADS", "512"),
+        ];
+        for (default, tuned) in default.iter().zip(measure(scenario, &tuned)) {
+            assert_near(tuned[0] / default[0], 1.0, 0.001);
+        }
+    }
+}
+
+#[test]
+fn fewer_threads_than_by_default_slow_the_data_down() {
+    let few = measure("times of 8 ranks", &[("NCCL_NTHREADS", "64")]);
+    let usual = measure("times of 8 ranks", &[("NCCL_NTHREADS", "256")]);
+    let default = measure("times of 8 ranks", &[]);
+    assert_eq!(usual, default, "256 is what Simple takes on this box");
+    assert!(few[3][0] > default[3][0]);
+}
+
+#[test]
 fn two_h200_over_nvlink_meet_the_measured_table() {
     let times = measure("times of 2 ranks", &[("NCCLSWEEP_EMULATE_TOPOLOGY", "2xh200-nvlink")]);
     for ([graph, stream, _], measured) in times.iter().zip([11.9, 12.4, 12.1, 12.8]) {

@@ -2,7 +2,7 @@
 //! and threads, with the true time that follows from them.
 
 use super::lists::Complaint;
-use super::tuning::{Inputs, LL, RING, SIMPLE, TREE, Tuning};
+use super::tuning::{Inputs, LL, RING, SIMPLE, TREE, Tuning, default_threads};
 use super::{env, log};
 use crate::settings::{Settings, Version};
 use crate::topology::{Graph, Hop, Machine, Path, Transfer, Transport, transfer_time};
@@ -87,6 +87,12 @@ impl Plan {
         (self.ring[(at + 1) % n], self.ring[(at + n - 1) % n])
     }
 
+    /// The ranks above and below in the tree, which on one node is a chain along the ring.
+    pub(crate) fn chain(&self, rank: usize) -> (Option<usize>, Option<usize>) {
+        let at = self.ring.iter().position(|&other| other == rank).unwrap_or(0);
+        (at.checked_sub(1).map(|up| self.ring[up]), self.ring.get(at + 1).copied())
+    }
+
     /// The distance NCCL sees between two ranks.
     pub(crate) fn path(&self, a: usize, b: usize) -> Path {
         let (a, b) = (self.gpus[a], self.gpus[b]);
@@ -123,7 +129,7 @@ impl Plan {
         let (max_channels, threads) = self.reduce_to(algorithm, protocol, bytes);
         let channels = spread(bytes, max_channels, self.channels, protocol);
         let most = self.tuning.max_threads[algorithm][protocol];
-        let default = if protocol == LL || protocol == SIMPLE { 512 } else { 640 };
+        let default = default_threads(&self.ring_graph, algorithm, protocol);
         let edges: Vec<&Hop> =
             (0..self.ranks()).map(|rank| self.machine.hop(self.transport(rank, self.neighbours(rank).0))).collect();
         let transfer = Transfer {
@@ -132,7 +138,7 @@ impl Plan {
             tree: algorithm == TREE,
             protocol,
             channels,
-            threads: if env::parameter("NCCL_NTHREADS").is_some() { most as f64 / f64::from(default) } else { 1.0 },
+            threads: most as f64 / default as f64,
             buffer: self.buffer,
         };
         let micros = transfer_time(&self.machine.base, &edges, &transfer) * self.scale;

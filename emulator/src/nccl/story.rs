@@ -173,10 +173,9 @@ fn pattern(number: u32, graph: &Graph, plan: &Plan, ranks: usize) {
 fn rings_and_trees(who: &Who, plan: &Plan) {
     let rank = who.rank;
     let (next, previous) = plan.neighbours(rank);
-    let at = plan.ring.iter().position(|&other| other == rank).unwrap_or(0);
-    // A chain along the ring: up towards its first rank, down towards its last.
-    let up = if at == 0 { -1 } else { previous as i64 };
-    let down = if at + 1 == plan.ranks() { -1 } else { next as i64 };
+    let shown = |rank: Option<usize>| rank.map_or("-1".to_owned(), |rank| rank.to_string());
+    let (up, down) = plan.chain(rank);
+    let (up, down) = (shown(up), shown(down));
     let mut trees = String::new();
     for channel in 0..plan.channels {
         info(GRAPH, &format!("Tree {channel} : {up} -> {rank} -> {down}/-1/-1"));
@@ -206,7 +205,7 @@ pub(crate) fn on_tuned(who: &Who, plan: &Plan) {
             matrix(&plan.tuning);
         }
         if log::wants(TUNING) {
-            tables(&plan.tuning);
+            tables(plan);
         }
     }
     let (channels, threshold) = (plan.channels, plan.ring_ll_threshold());
@@ -243,7 +242,8 @@ fn matrix(tuning: &Tuning) {
 }
 
 /// Latency and bandwidth of every algorithm and protocol, three algorithms a block.
-fn tables(tuning: &Tuning) {
+fn tables(plan: &Plan) {
+    let tuning = &plan.tuning;
     for block in [0..3, 3..6, 6..7] {
         let algorithms = || block.clone();
         let mut line = String::from("  Algorithm   |");
@@ -252,9 +252,11 @@ fn tables(tuning: &Tuning) {
         line = String::from("  Protocol    |");
         (0..9).for_each(|column| line += &format!(" {:>14} |", PROTOCOLS[column % 3]));
         info(TUNING, &line);
-        line = String::from(" Max NThreads |");
-        algorithms().for_each(|a| tuning.max_threads[a].iter().for_each(|n| line += &format!(" {n:>14} |")));
-        info(TUNING, &line);
+        if !plan.version.since(30) {
+            line = String::from(" Max NThreads |");
+            algorithms().for_each(|a| tuning.max_threads[a].iter().for_each(|n| line += &format!(" {n:>14} |")));
+            info(TUNING, &line);
+        }
         for (function, name) in FUNCTIONS.iter().enumerate() {
             line = format!("{name:>13} |");
             for a in algorithms() {

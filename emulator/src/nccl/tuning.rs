@@ -194,21 +194,32 @@ fn bandwidth(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize
 }
 
 const WARP: i64 = 32;
-pub(crate) const LL_MAX_THREADS: i64 = 512;
+const MAX_THREADS: i64 = 512;
 const LL128_MAX_THREADS: i64 = 640;
 const PCI_BANDWIDTH: f64 = 12.0;
 
+/// Threads per block without NCCL_NTHREADS or NCCL_LL128_NTHREADS.
+pub(crate) fn default_threads(ring: &Graph, algorithm: usize, protocol: usize) -> i64 {
+    match (algorithm, protocol) {
+        (_, LL128) => LL128_MAX_THREADS,
+        (RING, SIMPLE) if ring.bandwidth * f64::from(ring.channels) <= PCI_BANDWIDTH => 256,
+        _ => MAX_THREADS,
+    }
+}
+
 fn max_threads(ring: &Graph) -> [[i64; 3]; 7] {
-    let asked = env::parameter("NCCL_NTHREADS").unwrap_or(-2);
-    let simple_default = if ring.bandwidth * f64::from(ring.channels) <= PCI_BANDWIDTH { 256 } else { 512 };
-    let ring_simple = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, 512, simple_default);
-    let tree_simple = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, 512, 512);
-    let ll = clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, LL_MAX_THREADS, LL_MAX_THREADS);
-    let asked = env::parameter("NCCL_LL128_NTHREADS").unwrap_or(-2);
-    let ll128 =
-        clamp_threads("NCCL_LL128_NTHREADS", asked, LL128_MAX_THREADS / 4, LL128_MAX_THREADS, LL128_MAX_THREADS);
-    let none = [0, 0, 640];
-    [[ll, ll128, tree_simple], [ll, ll128, ring_simple], none, none, none, none, [0, 0, 0]]
+    let of = |algorithm, protocol| {
+        let default = default_threads(ring, algorithm, protocol);
+        if protocol == LL128 {
+            let asked = env::parameter("NCCL_LL128_NTHREADS").unwrap_or(-2);
+            return clamp_threads("NCCL_LL128_NTHREADS", asked, LL128_MAX_THREADS / 4, LL128_MAX_THREADS, default);
+        }
+        let asked = env::parameter("NCCL_NTHREADS").unwrap_or(-2);
+        clamp_threads("NCCL_NTHREADS", asked, 2 * WARP, MAX_THREADS, default)
+    };
+    let both = |algorithm| [LL, LL128, SIMPLE].map(|protocol| of(algorithm, protocol));
+    let none = [0, 0, LL128_MAX_THREADS];
+    [both(TREE), both(RING), none, none, none, none, [0, 0, 0]]
 }
 
 fn clamp_threads(name: &str, asked: i64, least: i64, most: i64, default: i64) -> i64 {
