@@ -31,7 +31,7 @@ pub struct Evidence {
     /// Read: NCCL's log; nothing when there is none.
     pub read: Option<Read>,
     /// Used: what the profiler plugin recorded.
-    pub used: Vec<Observation>,
+    pub used: Uses,
     /// What lies between the GPUs of two ranks, where known.
     pub paths: BTreeMap<(u32, u32), Path>,
 }
@@ -84,6 +84,20 @@ pub struct Observation {
     pub rank: u32,
     /// What was used.
     pub used: Used,
+}
+
+/// All that was recorded in one visit, by case, rank and communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses(BTreeMap<(usize, u32, u32), Vec<Used>>);
+
+impl FromIterator<Observation> for Uses {
+    fn from_iter<I: IntoIterator<Item = Observation>>(observations: I) -> Self {
+        let mut uses = Self::default();
+        for Observation { communicator, case, rank, used } in observations {
+            uses.0.entry((case, rank, communicator)).or_default().push(used);
+        }
+        uses
+    }
 }
 
 /// The variables an arm asks for: later layers win, and `tool` holds what ncclsweep itself must set.
@@ -147,9 +161,9 @@ impl Evidence {
     #[must_use]
     pub fn used_on(&self, communicator: u32, index: usize, case: &Case, rank: u32) -> Vec<&Used> {
         let timed = |used: &Used| used.captured.is_none_or(|captured| captured == (case.mode == Mode::Graph));
-        if !self.used.is_empty() {
-            let of = |seen: &&Observation| (seen.communicator, seen.case, seen.rank) == (communicator, index, rank);
-            return self.used.iter().filter(of).map(|seen| &seen.used).filter(|used| timed(used)).collect();
+        if !self.used.0.is_empty() {
+            let recorded = self.used.0.get(&(index, rank, communicator));
+            return recorded.into_iter().flatten().filter(|used| timed(used)).collect();
         }
         // Rank 0 tells for all: the choice must be the same on all ranks, or the collective would not end.
         let read = self.read.iter().filter(|read| read.communicators.len() == self.communicators as usize);

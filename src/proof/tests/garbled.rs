@@ -92,8 +92,6 @@ fn garble(text: &mut Vec<u8>, how: &Garble) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
     #[test]
     fn a_garbled_log_makes_nothing_applied_that_was_not(
         name in prop::sample::select(vec![
