@@ -38,6 +38,11 @@ pub struct Arguments {
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
     Sweep(Sweep),
+    /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
+    Explain {
+        /// Name of a variable, with or without NCCL_
+        name: Option<String>,
+    },
 }
 
 /// What to measure, on what, how long, and where results go.
@@ -117,6 +122,13 @@ pub struct Sweep {
     /// Fail (exit 1) when this set is slower or not applied [default: pcie-ll when it runs]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Env sets")]
     pub expect: Vec<String>,
+
+    /// Accept NCCL_* variables that the catalogue does not know
+    #[arg(long, help_heading = "Env sets")]
+    pub allow_unknown: bool,
+    /// Run settings that NCCL would ignore or misread
+    #[arg(long, help_heading = "Env sets")]
+    pub force: bool,
 
     /// Rounds: a number, or auto: until every cell is decided [default: auto]
     #[arg(long, value_name = "N", help_heading = "Effort")]
