@@ -89,6 +89,8 @@ pub(crate) struct HostCosts {
     pub launch: f64,
     /// From entering the call to the kernel's start when the stream is idle.
     pub submit: f64,
+    /// What each rank of the communicator adds to that: lone calls do not start together.
+    pub skew: f64,
     pub graph_launch: f64,
     /// From the end of the work to the return of a stream synchronisation.
     pub wake: f64,
