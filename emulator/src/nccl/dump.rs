@@ -40,7 +40,7 @@ fn xml(plan: &Plan) -> String {
             let below: Vec<usize> = here.iter().copied().filter(|&gpu| slots[gpu].switch == switch).collect();
             let shared = slots.iter().filter(|slot| slot.switch == switch).count() > 1;
             if shared {
-                pci(&mut text, 4, &bridge(&slots[below[0]]), "0x060400", "0x1000", "0xc030");
+                pci(&mut text, plan, 4, &bridge(&slots[below[0]]), "0x060400", "0x1000", "0xc030");
                 text.push('\n');
             }
             below.iter().for_each(|&gpu| write_gpu(&mut text, if shared { 6 } else { 4 }, plan, gpu));
@@ -65,11 +65,12 @@ fn bridge(slot: &Slot) -> String {
     format!("0000:{:02x}:00.0", (slot.address >> 12).saturating_sub(2))
 }
 
-fn pci(text: &mut String, indent: usize, bus: &str, class: &str, vendor: &str, device: &str) {
+fn pci(text: &mut String, plan: &Plan, indent: usize, bus: &str, class: &str, vendor: &str, device: &str) {
+    let speed = if plan.machine.pcie_generation() == 4 { "16.0" } else { "32.0" };
     let _ = write!(
         text,
         "{:indent$}<pci busid=\"{bus}\" class=\"{class}\" vendor=\"{vendor}\" device=\"{device}\" \
-         link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">",
+         link_speed=\"{speed} GT/s PCIe\" link_width=\"16\">",
         ""
     );
 }
@@ -77,7 +78,7 @@ fn pci(text: &mut String, indent: usize, bus: &str, class: &str, vendor: &str, d
 fn write_gpu(text: &mut String, indent: usize, plan: &Plan, gpu: usize) {
     let machine = plan.machine;
     let device = format!("0x{:04x}", machine.gpu.pci_device >> 16);
-    pci(text, indent, &machine.pci_bus_id(gpu).to_lowercase(), "0x030200", "0x10de", &device);
+    pci(text, plan, indent, &machine.pci_bus_id(gpu).to_lowercase(), "0x030200", "0x10de", &device);
     text.push('\n');
     let rank = plan.gpus.iter().position(|&other| other == gpu).unwrap_or(0);
     let sm = machine.gpu.capability;

@@ -168,6 +168,11 @@ impl Machine {
         &found.or(self.hops.last()).expect("a machine has hop costs").1
     }
 
+    /// The PCIe generation of all slots.
+    pub(crate) fn pcie_generation(&self) -> u32 {
+        if self.gpu.capability < 90 { 4 } else { 5 }
+    }
+
     pub(crate) fn pci_bus_id(&self, gpu: usize) -> String {
         let address = self.slots[gpu].address;
         format!("0000:{:02X}:{:02X}.0", address >> 12, address >> 4 & 0xFF)
