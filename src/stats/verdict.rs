@@ -5,7 +5,6 @@ use std::fmt;
 use crate::error::{Error, Result};
 
 use super::comparison::Comparison;
-use super::special::t_quantile;
 
 /// Ratios from 1 / (1 + t) to 1 + t count as the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,8 +33,9 @@ pub enum Undecided {
     },
     /// Were estimate and spread to stay as they are, this many more rounds would decide.
     More(u32),
-    /// The estimate is so near the tolerance that no number of rounds in reach would decide.
-    TooClose,
+    /// At the present estimate not even this many more rounds, the most that are planned, would decide. While rounds are
+    /// few that says little: the estimate still moves.
+    OutOfReach(u32),
 }
 
 impl Tolerance {
@@ -84,7 +84,8 @@ impl fmt::Display for Undecided {
             Self::TooFewRounds { have } => write!(f, "{have} of at least {} rounds measured", super::MIN_ROUNDS),
             Self::More(1) => f.write_str("about 1 more round would decide"),
             Self::More(rounds) => write!(f, "about {rounds} more rounds would decide"),
-            Self::TooClose => f.write_str("too close to the tolerance to decide"),
+            Self::OutOfReach(0) => f.write_str("no further look is planned"),
+            Self::OutOfReach(rounds) => write!(f, "at this estimate not even {rounds} more rounds would decide"),
         }
     }
 }
@@ -101,7 +102,7 @@ pub(super) fn decide(comparison: &Comparison, tolerance: Tolerance, tail: f64) -
     }
 }
 
-/// Whether `more` rounds would decide, were estimate and spread of a single round to stay as they are.
+/// Whether `more` rounds would decide, were estimate and spread of a single round to stay as they are. Then more still would.
 pub(super) fn would_decide(comparison: &Comparison, tolerance: Tolerance, tail: f64, more: u32) -> bool {
     let rounds = comparison.rounds as f64;
     let then = rounds + f64::from(more);
@@ -110,6 +111,5 @@ pub(super) fn would_decide(comparison: &Comparison, tolerance: Tolerance, tail: 
         freedom: comparison.freedom + f64::from(more),
         ..*comparison
     };
-    debug_assert!(t_quantile(tail, future.freedom) <= t_quantile(tail, comparison.freedom));
     decide(&future, tolerance, tail).is_some()
 }
