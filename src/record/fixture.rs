@@ -210,6 +210,7 @@ fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
         worker: Some(worker),
         gpus: Vec::new(),
         timings: Timings::default(),
+        untimed: false,
         used: Vec::new(),
         read: None,
         evidence: Vec::new(),

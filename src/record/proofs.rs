@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::journal::Journal;
 use super::run::Header;
 use super::visit::{UsedBy, Visit};
+use crate::collective::Case;
 use crate::error::Result;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
 use crate::proof::{
-    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Seen, State, VariableProof, why,
+    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, Used, VariableProof,
+    why,
 };
 
 /// What is known of one arm.
@@ -68,9 +70,11 @@ pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
     let mut baseline: Option<(Vec<Evidence>, Vec<Vec<VariableProof>>)> = None;
     let mut all = Vec::new();
     for (arm, asked) in plan.arms().zip(asked) {
+        let untimed = journal.entries().iter().find(|entry| entry.arm == arm && entry.untimed);
+        let choices = untimed.map(|entry| journal.read(entry)).transpose()?.and_then(|visit| visit.read);
         let mut visits = Vec::new();
-        for entry in journal.entries().iter().filter(|entry| entry.arm == arm && entry.completed) {
-            visits.push(evidence(header, &journal.read(entry)?, &asked));
+        for entry in journal.measured(arm) {
+            visits.push(evidence(header, &journal.read(entry)?, &asked, choices.as_ref()));
         }
         if visits.is_empty() {
             continue;
@@ -136,8 +140,8 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     proof::asked(&layers, tool)
 }
 
-/// What one visit showed.
-fn evidence(header: &Header, visit: &Visit, common: &[Asked]) -> Evidence {
+/// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
+fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
     let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
@@ -164,7 +168,10 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked]) -> Evidence {
         seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
         files: lines.collect(),
         read: visit.read.clone(),
-        used: visit.used.iter().flat_map(observations).collect(),
+        used: match choices {
+            Some(choices) => logged(header, choices),
+            None => visit.used.iter().flat_map(observations).collect(),
+        },
         paths: [].into(),
     }
 }
@@ -178,4 +185,24 @@ fn observations(by: &UsedBy) -> impl Iterator<Item = Observation> + '_ {
             used: by.used.clone(),
         })
     })
+}
+
+/// What rank 0 logged for every case, taken for all ranks and communicators: they must choose the same, or the collective
+/// would not end.
+fn logged(header: &Header, choices: &Read) -> Vec<Observation> {
+    let plan = &header.plan;
+    let told: Vec<_> = choices.communicators.iter().flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices).collect();
+    let of_case = |(case, of): (usize, &Case)| {
+        let used = told.iter().find(|(bytes, _)| *bytes == of.bytes()).map(|(_, used)| used);
+        let all = move |used: &Used| {
+            let everywhere =
+                (0..plan.communicators).flat_map(|communicator| (0..plan.ranks).map(move |rank| (communicator, rank)));
+            let used = used.clone();
+            everywhere
+                .map(move |(communicator, rank)| Observation { communicator, case, rank, used: used.clone() })
+                .collect::<Vec<_>>()
+        };
+        used.map(all).unwrap_or_default()
+    };
+    plan.cases.iter().enumerate().flat_map(of_case).collect()
 }

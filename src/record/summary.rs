@@ -38,7 +38,7 @@ impl Tally {
 
     /// Takes one more visit into account.
     pub fn add(&mut self, visit: &Visit) -> Result<()> {
-        if visit.outcome == Outcome::Interrupted {
+        if visit.untimed || visit.outcome == Outcome::Interrupted {
             return Ok(());
         }
         let arm = self.arms.entry(visit.arm).or_default();
@@ -173,7 +173,7 @@ pub fn summarize(
         let proof = proofs.iter().find(|proof| proof.arm == arm);
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); plan.cases.len()];
         let mut replicates = vec![0; plan.cases.len()];
-        for entry in journal.entries().iter().filter(|entry| entry.arm == arm && entry.completed) {
+        for entry in journal.measured(arm) {
             for replicate in journal.read(entry)?.replicates {
                 samples[replicate.case].extend(replicate.samples_us);
                 replicates[replicate.case] += 1;

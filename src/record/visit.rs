@@ -260,6 +260,9 @@ pub struct Visit {
     pub round: u32,
     /// What was measured.
     pub arm: Arm,
+    /// Made for the proof only: its figures count for nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// UTC time of the start.
     pub started: jiff::Timestamp,
     /// Wall time, seconds.

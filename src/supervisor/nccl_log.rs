@@ -7,9 +7,6 @@ use std::path::Path;
 
 use crate::plan::environment::{Environment, Origin};
 
-/// What the proof reads: communicators, variables, the graph search. Not TUNING, which writes a line for every call.
-const SUBSYSTEMS: &str = "INIT,ENV,GRAPH";
-
 /// The longest line that is handed on whole.
 const MAX_LINE: u64 = 1 << 20;
 
@@ -28,16 +25,17 @@ enum Level {
     Info,
 }
 
-/// Directs the log of a worker with this environment into `file`; returns what it would have been.
-pub fn direct(environment: &mut Environment, file: &Path) -> Wish {
+/// Directs the log of a worker with this environment into `file`, of these subsystems and the user's; returns what it would
+/// have been.
+pub fn direct(environment: &mut Environment, subsystems: &str, file: &Path) -> Wish {
     let wish = Wish {
         level: environment.get("NCCL_DEBUG").and_then(level),
         file: environment.get("NCCL_DEBUG_FILE").filter(|file| !file.is_empty()).map(str::to_owned),
     };
     let subsystems = match environment.get("NCCL_DEBUG_SUBSYS").filter(|asked| !asked.is_empty()) {
         // `^` turns the list into what is left out, which cannot be joined with a list of what is wanted.
-        Some(asked) if !asked.starts_with('^') => format!("{SUBSYSTEMS},{asked}"),
-        _ => SUBSYSTEMS.to_owned(),
+        Some(asked) if !asked.starts_with('^') => format!("{subsystems},{asked}"),
+        _ => subsystems.to_owned(),
     };
     environment.set("NCCL_DEBUG", "INFO", Origin::Tool);
     environment.set("NCCL_DEBUG_SUBSYS", &subsystems, Origin::Tool);
@@ -99,7 +97,7 @@ mod tests {
     #[test]
     fn an_inherited_level_never_blinds_the_proof() {
         let mut environment = environment(&[("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_SUBSYS", "NET")]);
-        direct(&mut environment, Path::new("/private/log"));
+        direct(&mut environment, "INIT,ENV,GRAPH", Path::new("/private/log"));
         assert_eq!(environment.get("NCCL_DEBUG"), Some("INFO"));
         assert_eq!(environment.get("NCCL_DEBUG_SUBSYS"), Some("INIT,ENV,GRAPH,NET"));
         assert_eq!(environment.get("NCCL_DEBUG_FILE"), Some("/private/log"));
@@ -112,7 +110,7 @@ mod tests {
         std::fs::write(&private, LOG).unwrap();
         let asked = |level: &str| {
             let mut environment = environment(&[("NCCL_DEBUG", level), ("NCCL_DEBUG_FILE", own.to_str().unwrap())]);
-            direct(&mut environment, &private).grant(&private, 42, "box").unwrap();
+            direct(&mut environment, "INIT", &private).grant(&private, 42, "box").unwrap();
             let got = std::fs::read_to_string(folder.path().join("own.box.42")).unwrap();
             std::fs::remove_file(folder.path().join("own.box.42")).unwrap();
             got.lines().count()
@@ -126,7 +124,7 @@ mod tests {
         let private = folder.path().join("private");
         std::fs::write(&private, LOG).unwrap();
         let mut environment = environment(&[("NCCL_DEBUG", "INFO")]);
-        direct(&mut environment, &private).grant(&private, 42, "box").unwrap();
+        direct(&mut environment, "INIT", &private).grant(&private, 42, "box").unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

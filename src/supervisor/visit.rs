@@ -8,8 +8,8 @@ use super::prepare::lead_to_libraries;
 use super::private::Private;
 use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
-use crate::plan::schedule::{Arm, Plan};
-use crate::proof::Read;
+use crate::plan::schedule::{Arm, Measure, Plan};
+use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
 use crate::record::visit::{At, Outcome, Phase, Timings, UsedBy, Visit};
 use crate::wire::{self, Event, Job, Received};
 
@@ -98,6 +98,8 @@ pub struct Planned {
     pub round: u32,
     /// What to measure.
     pub arm: Arm,
+    /// Made for the proof only, of a library without a profiler: NCCL logs every choice, and nothing is timed.
+    pub untimed: bool,
 }
 
 /// What happens while a visit is under way.
@@ -125,10 +127,11 @@ pub fn visit(
         environment.set("NCCLSWEEP_EMULATE_SEED", &seed.to_string(), Origin::Tool);
     }
     let (output, log) = (private.file("visit.out"), private.file("visit.nccl"));
-    let wish = nccl_log::direct(&mut environment, &log);
+    let subsystems = if planned.untimed { UNTIMED_SUBSYSTEMS } else { TIMED_SUBSYSTEMS };
+    let wish = nccl_log::direct(&mut environment, subsystems, &log);
     let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
     let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
-    let outcome = match Child::spawn(&spec, Some(&job(plan, seed))) {
+    let outcome = match Child::spawn(&spec, Some(&job(plan, planned, seed))) {
         Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
         Ok(mut child) => watch.follow(&mut child, setup.deadlines, interrupted, progress),
     };
@@ -150,16 +153,12 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
     }
 }
 
-fn job(plan: &Plan, salt: u64) -> Job {
+fn job(plan: &Plan, planned: Planned, salt: u64) -> Job {
+    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1 };
+    let (communicators, measure) =
+        if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
-    Job {
-        version: wire::VERSION,
-        cases: plan.cases.clone(),
-        devices,
-        communicators: plan.communicators,
-        measure: plan.measure.clone(),
-        salt,
-    }
+    Job { version: wire::VERSION, cases: plan.cases.clone(), devices, communicators, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.
@@ -184,11 +183,12 @@ struct Watch {
 
 impl Watch {
     fn new(planned: Planned) -> Self {
-        let Planned { index, round, arm } = planned;
+        let Planned { index, round, arm, untimed } = planned;
         let visit = Visit {
             index,
             round,
             arm,
+            untimed,
             started: jiff::Timestamp::now(),
             seconds: 0.0,
             outcome: Outcome::Interrupted,
