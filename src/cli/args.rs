@@ -170,6 +170,9 @@ pub struct Sweep {
     /// What to print: table, json, csv, markdown, nccl-tests
     #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
     pub format: crate::report::Format,
+    /// Tell for each size what NCCL chose, and what is known of each variable
+    #[arg(long, help_heading = "Results")]
+    pub why: bool,
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,

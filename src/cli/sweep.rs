@@ -1,5 +1,6 @@
 //! `ncclsweep sweep`: measures env sets against the defaults.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::args::Sweep as Args;
@@ -17,7 +18,7 @@ use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
 use crate::record::summary::Tally;
 use crate::record::{document, redact};
-use crate::report;
+use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::private::Private;
 use crate::supervisor::sweep::{Ended, Sweep};
@@ -51,12 +52,29 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut run = document::make(&header, &journal, &tally, complete)?;
     run.warnings = warnings;
     document::write(&folder, &run, &journal)?;
-    report::write(&run, args.format, terminal::style(), &mut std::io::stdout().lock())
-        .map_err(|error| Error::new(Kind::Incomplete, "cannot write the report to stdout").because(error))?;
+    show(args, &run, &folder)?;
     if !args.quiet {
         eprintln!("results in {}", folder.display());
     }
     Ok(exit(&run, ended))
+}
+
+/// Prints the results.
+fn show(args: &Args, run: &Run, folder: &Path) -> Result<()> {
+    let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        // The document itself: the run in memory has no replicates.
+        Format::Json => {
+            let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
+            std::io::copy(&mut document, &mut out).map_err(failed)?;
+        }
+        format => report::write(run, format, terminal::style(), &mut out)?,
+    }
+    if args.why && args.format == Format::Table {
+        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// A run ready for its next visit.

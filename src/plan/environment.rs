@@ -75,6 +75,12 @@ impl Environment {
         self.0.get(name).map(|(value, _)| value.as_str())
     }
 
+    /// Where a variable comes from.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> Option<Origin> {
+        self.0.get(name).map(|(_, origin)| *origin)
+    }
+
     /// All variables with their origin, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
         self.0.iter().map(|(name, (value, origin))| (name.as_str(), value.as_str(), *origin))

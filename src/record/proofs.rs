@@ -53,12 +53,22 @@ impl ArmProofs {
 
     /// The variables that keep a case from being applied.
     pub fn blocking(&self, case: usize) -> impl Iterator<Item = &VariableProof> {
-        let blocks = |proof: &&VariableProof| match proof.state {
-            State::Applied | State::NoEffectHere => false,
-            State::Unverified => !proof.common,
-            State::Partly | State::Overridden | State::NotApplied => true,
-        };
-        self.variables.iter().filter(move |of| of.cases.contains(&case)).map(|of| &of.what).filter(blocks)
+        let of_case = self.variables.iter().filter(move |of| of.cases.contains(&case));
+        of_case.map(|of| &of.what).filter(|proof| blocks(proof))
+    }
+
+    /// Whether a variable keeps a case from being applied.
+    #[must_use]
+    pub fn blocks(&self, case: usize, proof: &VariableProof) -> bool {
+        self.blocking(case).any(|blocking| blocking == proof)
+    }
+}
+
+fn blocks(proof: &VariableProof) -> bool {
+    match proof.state {
+        State::Applied | State::NoEffectHere => false,
+        State::Unverified => !proof.common,
+        State::Partly | State::Overridden | State::NotApplied => true,
     }
 }
 

@@ -197,10 +197,24 @@ pub fn summarize(
             mode: *mode,
             ratio: judgement.comparison.map(|c| c.ratio()),
             ratio_interval: interval.map(<[f64; 2]>::from),
-            verdict: if tally.failures(*arm).is_some() { Verdict::Invalid } else { judgement.verdict.into() },
+            verdict: match judgement.verdict.into() {
+                _ if tally.failures(*arm).is_some() => Verdict::Invalid,
+                _ if lost(proofs, *arm, plan) => Verdict::Undecided,
+                verdict => verdict,
+            },
         }
     });
     Ok((cells, joint.collect()))
+}
+
+/// Whether the settings of an arm are known not to be in effect in some case.
+fn lost(proofs: &[ArmProofs], arm: Arm, plan: &Plan) -> bool {
+    let of_arm = proofs.iter().find(|proof| proof.arm == arm);
+    of_arm.is_some_and(|proof| (0..plan.cases.len()).any(|case| is_lost(proof.applied(case))))
+}
+
+fn is_lost(applied: Applied) -> bool {
+    matches!(applied, Applied::Partly | Applied::Overridden | Applied::NotApplied)
 }
 
 fn seconds_per_round(journal: &Journal) -> Result<Option<f64>> {
@@ -286,7 +300,7 @@ fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
     if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
         return;
     }
-    let lost = matches!(cell.applied, Applied::Partly | Applied::Overridden | Applied::NotApplied);
+    let lost = is_lost(cell.applied);
     let identical = proof.is_some_and(|proof| proof.identical_to_baseline);
     let reason = match cell.verdict {
         _ if lost => {

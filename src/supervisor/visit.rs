@@ -82,8 +82,11 @@ impl Setup {
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
         }
-        // The executable itself is the plugin; what another would be asked to record is not ours to time.
-        environment.set("NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN", Origin::Tool);
+        // The executable itself is the plugin. One that is merely inherited gives way, since what it records is not ours to
+        // time; one that the plan asks for stays, and what it costs can be measured.
+        if environment.origin("NCCL_PROFILER_PLUGIN").is_none_or(|origin| origin == Origin::Inherited) {
+            environment.set("NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN", Origin::Tool);
+        }
         environment.remove(JOURNAL_FOLDER);
         environment
     }
