@@ -12,6 +12,7 @@ mod likeness;
 mod ranks;
 mod read;
 mod rules;
+mod sentences;
 #[cfg(test)]
 mod tests;
 mod used;

@@ -3,15 +3,15 @@
 //! The way of a variable is asked → seen → read → used, and each step can end it: what never reached the process, what
 //! NCCL understood otherwise, what acts on nothing here. Only then do the rules look at what was used.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Asked, Evidence};
-use super::ranks::{Finding, Outcome, named_of};
+use super::ranks::{Finding, Outcome};
 use super::read::Read;
 use super::rules::{self, Look};
+use super::sentences::sentences;
 use crate::collective::Case;
 use crate::nccl::catalogue::{self, Kind};
 use crate::nccl::levels::PathLevel;
@@ -198,51 +198,6 @@ pub(super) fn same_value(name: &str, asked: &str, read: &str, version: Option<Nc
         _ if number(asked).is_some() => number(asked) == number(read),
         _ => asked == read || read.strip_suffix('.') == Some(asked),
     }
-}
-
-fn sentences(look: &Look) -> Vec<String> {
-    let Asked { name, value, origin, .. } = look.asked;
-    let all = look.evidence.ranks();
-    let by = match origin {
-        Origin::Inherited => "the inherited environment",
-        Origin::Base => "the base",
-        Origin::Set => "the set",
-        Origin::Tool => "ncclsweep",
-    };
-    let mut sentences = vec![format!("asked: {name}={value} by {by}")];
-    let has = look.ranks().filter(|rank| look.evidence.seen(*rank).is_some_and(|vars| vars.get(name) == Some(value)));
-    let has: BTreeSet<u32> = has.collect();
-    if look.evidence.seen.is_empty() {
-        sentences.push("seen: no process told its environment".to_owned());
-    } else if has.is_empty() {
-        sentences.push("seen: in no process's environment".to_owned());
-    } else {
-        sentences.push(format!("seen: in the environment of {}", named_of(&has, all)));
-    }
-    sentences.extend(
-        look.evidence
-            .files
-            .iter()
-            .filter(|line| line.name == *name)
-            .map(|line| format!("seen: {}={} in {}", line.name, line.value, line.place)),
-    );
-    match &look.evidence.read {
-        None => sentences.push("read: there is no log".to_owned()),
-        Some(read) => {
-            let lines: Vec<_> = look.reads().collect();
-            for line in &lines {
-                let who = if line.ranks.is_empty() { "before any rank".to_owned() } else { named_of(&line.ranks, all) };
-                let refused = if line.refused { ", and cannot use it" } else { "" };
-                sentences.push(format!("read: {} = {} by the process of {who}{refused}", line.name, line.value));
-            }
-            if lines.is_empty() {
-                sentences.push("read: no line of the log names it".to_owned());
-            }
-            sentences.extend(read.gaps.first().map(|gap| format!("read: the log has gaps: {gap}")));
-        }
-    }
-    sentences.push(look.used_in_words());
-    sentences
 }
 
 impl State {

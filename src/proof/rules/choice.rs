@@ -28,25 +28,27 @@ fn listed<T: PartialEq + Display>(look: &Look, on: &[T], word: impl Fn(&Used) ->
     if let Some(instead) = ignored(look) {
         return Outcome::new(State::Overridden, instead);
     }
-    let silent = silent_ranks(look);
     look.each_use(|rank, used| match word(used) {
-        // The log shows which ranks read it at their initialisation: one that did not has not got it.
-        _ if silent.contains(&rank) => Finding::Lacks("NCCL did not read it there, as the log shows".to_owned()),
-        word if on.contains(word) => Finding::Holds,
-        word => Finding::Lacks(format!("{word} was used{}", tuned(look))),
+        word if !on.contains(word) => Finding::Lacks(format!("{word} was used{}", tuned(look))),
+        _ => told_by_log(look, rank),
     })
 }
 
-/// Ranks that did not read a variable which each rank reads and logs at its initialisation, while others did. Nothing as long
-/// as the log may lack a line, or does not tell whose it is.
-fn silent_ranks(look: &Look) -> Vec<u32> {
-    let Some(read) = look.evidence.read.as_ref().filter(|read| read.gaps.is_empty()) else { return Vec::new() };
+/// What the log tells of a rank whose process did not tell its environment: every rank reads these two at its initialisation
+/// and says so. A log with gaps may lack its line.
+fn told_by_log(look: &Look, rank: u32) -> Finding {
+    let Some(read) = look.evidence.read.as_ref().filter(|_| look.evidence.seen(rank).is_none()) else {
+        return Finding::Holds;
+    };
     let lines: Vec<_> = look.reads().collect();
-    let whole = read.communicators.iter().all(|of| of.is_whole(look.evidence.ranks()));
-    if lines.is_empty() || !whole || lines.iter().any(|line| line.unplaced) {
-        return Vec::new();
+    if lines.iter().any(|line| line.said_by.contains(&rank)) {
+        return Finding::Holds;
     }
-    look.ranks().filter(|rank| !lines.iter().any(|line| line.said_by.contains(rank))).collect()
+    let whole = read.gaps.is_empty() && read.communicators.iter().all(|of| of.is_whole(look.evidence.ranks()));
+    match whole && !lines.is_empty() && !lines.iter().any(|line| line.unplaced) {
+        true => Finding::Lacks("others read it there, this one did not".to_owned()),
+        false => Finding::Unknown("no line of the log says that it read it".to_owned()),
+    }
 }
 
 /// Whether every entry of a list (form of 2.24) names a collective, none of them all-reduce.
