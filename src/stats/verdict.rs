@@ -90,16 +90,16 @@ impl fmt::Display for Undecided {
     }
 }
 
-/// The verdict when the interval that leaves `tail` on each side lies wholly within, below or above the tolerance.
+/// The verdict when the interval that leaves `tail` on each side lies wholly within, below or above the tolerance: when the
+/// claim that the estimate supports has a p-value below `tail`.
 pub(super) fn decide(comparison: &Comparison, tolerance: Tolerance, tail: f64) -> Option<Verdict> {
-    let (low, high) = comparison.reach(tail);
     let limit = tolerance.log();
-    match () {
-        () if high < -limit => Some(Verdict::Faster),
-        () if low > limit => Some(Verdict::Slower),
-        () if low > -limit && high < limit => Some(Verdict::Same),
-        () => None,
-    }
+    let (verdict, p) = match comparison.log_ratio {
+        log if log < -limit => (Verdict::Faster, comparison.p_faster(tolerance)),
+        log if log > limit => (Verdict::Slower, comparison.p_slower(tolerance)),
+        _ => (Verdict::Same, comparison.p_same(tolerance)),
+    };
+    (p < tail).then_some(verdict)
 }
 
 /// Whether `more` rounds would decide, were estimate and spread of a single round to stay as they are. Then more still would.
@@ -112,4 +112,45 @@ pub(super) fn would_decide(comparison: &Comparison, tolerance: Tolerance, tail: 
         ..*comparison
     };
     decide(&future, tolerance, tail).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(log_ratio: f64) -> Comparison {
+        Comparison { log_ratio, error: 0.01, freedom: 5.0, rounds: 6 }
+    }
+
+    #[test]
+    fn a_verdict_needs_the_whole_interval_on_one_side() {
+        let tolerance = Tolerance::new(0.05).unwrap();
+        for at in (-120..=120).map(|step| f64::from(step) / 1000.0) {
+            let (low, high) = comparison(at).reach(0.01);
+            let limit = tolerance.log();
+            let expected = match () {
+                () if high < -limit => Some(Verdict::Faster),
+                () if low > limit => Some(Verdict::Slower),
+                () if low > -limit && high < limit => Some(Verdict::Same),
+                () => None,
+            };
+            assert_eq!(decide(&comparison(at), tolerance, 0.01), expected, "log ratio {at}");
+        }
+    }
+
+    #[test]
+    fn a_tolerance_is_a_fraction_between_none_and_all() {
+        for bad in [0.0, 1.0, -0.05, 5.0, f64::NAN] {
+            assert!(Tolerance::new(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Tolerance::new(0.05).unwrap().fraction(), 0.05);
+    }
+
+    #[test]
+    fn more_rounds_decide_for_good() {
+        let tolerance = Tolerance::new(0.05).unwrap();
+        let would: Vec<bool> = (1..100).map(|more| would_decide(&comparison(0.03), tolerance, 0.001, more)).collect();
+        let first = would.iter().position(|would| *would).unwrap();
+        assert!(first > 0 && would[first..].iter().all(|would| *would));
+    }
 }

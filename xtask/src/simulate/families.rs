@@ -9,6 +9,8 @@ use super::noise::{self, Noise, SIZES};
 use super::world::{Truth, World};
 use crate::table::Table;
 
+/// The last planned look.
+const LAST: u32 = 40;
 /// Tolerance of all families, and its log.
 const TOLERANCE: f64 = 0.05;
 
@@ -49,7 +51,7 @@ struct Ending {
 pub fn table(effort: &Effort) -> Result<Table> {
     let mut table =
         Table::new(&["model", "family", "any_wrong_same", "any_wrong_beyond", "all_decided", "rounds_mean"]);
-    for model in noise::like(&effort.model)? {
+    for model in noise::measured(&effort.model)? {
         for family in &families() {
             // A family of a hundred cells costs as much as 25 of four.
             let runs = if family.1.effects.len() > 1 { effort.runs / 4 } else { effort.runs };
@@ -74,12 +76,12 @@ fn one(model: &Noise, (_, truth, fixed): &Family, seed: u64, stream: u64) -> Res
     let plan = Plan { tolerance: Tolerance::new(TOLERANCE)?, looks, error: Plan::ERROR };
     let mut world = World::new(model, truth, seed, stream);
     let mut rounds = *fixed;
-    let judged = loop {
-        rounds = plan.looks.next(rounds).unwrap_or(rounds);
-        let judged = judge(&plan, &world.after(rounds)?.pairs(), rounds);
-        if judged.iter().all(|judged| judged.verdict.is_decided()) || plan.looks.next(rounds).is_none() {
-            break judged;
-        }
+    let judged = if rounds > 0 {
+        judge(&plan, &world.after(rounds)?.pairs(), rounds)
+    } else {
+        let judged = judge(&plan, &world.after(LAST)?.pairs(), LAST);
+        rounds = judged.iter().map(|judged| judged.decided_after.unwrap_or(LAST)).max().unwrap_or(LAST);
+        judged
     };
     let effects: Vec<f64> = truth.effects.concat();
     // At the tolerance itself any verdict is counted as wrong.

@@ -91,5 +91,5 @@ fn simulate(model: &Noise, tolerance: f64, ratio: f64, effort: &Effort) -> Resul
         one.iter_mut().zip(other).for_each(|(one, other)| one.extend(other));
         Ok(one)
     };
-    (0..effort.runs).into_par_iter().map(one).try_reduce(Default::default, merge)
+    (0..effort.runs / 4).into_par_iter().map(one).try_reduce(Default::default, merge)
 }

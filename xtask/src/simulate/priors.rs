@@ -166,7 +166,7 @@ fn tally(differences: &[Difference], rounds: u32, prior: Option<Prior>) -> Tally
 
 /// The interval between quantiles of the mean of rounds drawn with replacement.
 fn bootstrap(differences: &[Difference], seed: u64) -> Tally {
-    const DRAWS: usize = 1000;
+    const DRAWS: usize = 400;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut tally = Tally::default();
     for Difference { by_round, .. } in differences {

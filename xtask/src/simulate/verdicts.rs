@@ -9,6 +9,9 @@ use super::noise::{self, Noise};
 use super::world::{Truth, World};
 use crate::table::Table;
 
+/// The last planned look.
+const LAST: u32 = 40;
+
 /// Two processes of 2.0 s, each with communicators of 0.55 s.
 fn seconds_a_round(communicators: usize) -> f64 {
     2.0 * (2.0 + 0.55 * communicators as f64)
@@ -60,7 +63,7 @@ pub fn table(effort: &Effort) -> Result<Table> {
 pub fn communicators(effort: &Effort) -> Result<Table> {
     let mut table =
         Table::new(&["model", "tolerance", "true_ratio", "communicators", "all_right", "rounds_mean", "seconds_mean"]);
-    for model in noise::like(&effort.model)? {
+    for model in noise::measured(&effort.model)? {
         for (tolerance, ratio) in [(0.05, 1.0), (0.05, 0.9), (0.03, 1.0)] {
             for communicators in [2, 3, 4, 6, 8, 12] {
                 let truth = Truth { communicators, ..Truth::of(f64::ln(ratio)) };
@@ -142,20 +145,20 @@ fn right(ratio: f64, tolerance: f64) -> Option<Verdict> {
 fn one(model: &Noise, truth: &Truth, tolerance: f64, seed: u64, stream: u64) -> Result<Ending> {
     let plan = Plan { tolerance: Tolerance::new(tolerance)?, looks: Looks::Auto, error: Plan::ERROR };
     let mut world = World::new(model, truth, seed, stream);
-    let mut joint = None;
-    let mut rounds = 0;
-    let mut judged: Vec<Judgement> = Vec::new();
-    while let Some(look) = plan.looks.next(rounds) {
-        rounds = look;
+    // A decided cell stays decided, so the whole history is read off a later state: a few are tried, the last is complete.
+    let mut ending = None;
+    for rounds in [6, 15, LAST] {
         let cells = world.after(rounds)?;
-        judged = judge(&plan, &cells.pairs(), rounds);
-        if joint.is_none() {
-            let verdict = judge(&plan, &cells.joint().pairs(), rounds)[0].verdict;
-            joint = verdict.is_decided().then_some((rounds, verdict));
-        }
-        if judged.iter().all(|judged| judged.verdict.is_decided()) {
+        let judged = judge(&plan, &cells.pairs(), rounds);
+        let joint = judge(&plan, &cells.joint().pairs(), rounds)[0];
+        let decided = |judged: &Judgement| judged.verdict.is_decided();
+        let last = judged.iter().map(|judged| judged.decided_after.unwrap_or(LAST)).max().unwrap_or(LAST);
+        let verdicts = judged.iter().map(|judged| judged.verdict).collect();
+        let all = judged.iter().all(decided) && decided(&joint);
+        ending = Some(Ending { verdicts, rounds: last, joint: joint.decided_after.map(|look| (look, joint.verdict)) });
+        if all {
             break;
         }
     }
-    Ok(Ending { verdicts: judged.iter().map(|judged| judged.verdict).collect(), rounds, joint })
+    Ok(ending.expect("at least one state was tried"))
 }
