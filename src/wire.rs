@@ -11,7 +11,7 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
-use crate::record::visit::{At, Replicate, WorkerFacts};
+use crate::record::visit::{At, Replicate, UsedBy, WorkerFacts};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
 pub const VERSION: u32 = 1;
@@ -51,6 +51,11 @@ pub enum Event {
     Phase {
         /// Which, and for which communicator and case.
         at: At,
+    },
+    /// What NCCL used for an untimed call of a case, told by the profiler plugin.
+    Used {
+        /// On which ranks of which communicator.
+        used: UsedBy,
     },
     /// A case was measured on a communicator.
     Replicate {

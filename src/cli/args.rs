@@ -38,6 +38,11 @@ pub struct Arguments {
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
     Sweep(Sweep),
+    /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
+    Explain {
+        /// Name of a variable, with or without NCCL_
+        name: Option<String>,
+    },
 }
 
 /// What to measure, on what, how long, and where results go.
@@ -118,6 +123,13 @@ pub struct Sweep {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Env sets")]
     pub expect: Vec<String>,
 
+    /// Accept NCCL_* variables that the catalogue does not know
+    #[arg(long, help_heading = "Env sets")]
+    pub allow_unknown: bool,
+    /// Run settings that NCCL would ignore or misread
+    #[arg(long, help_heading = "Env sets")]
+    pub force: bool,
+
     /// Rounds: a number, or auto: until every cell is decided [default: auto]
     #[arg(long, value_name = "N", help_heading = "Effort")]
     pub rounds: Option<Rounds>,
@@ -158,6 +170,9 @@ pub struct Sweep {
     /// What to print: table, json, csv, markdown, nccl-tests
     #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
     pub format: crate::report::Format,
+    /// Tell for each size what NCCL chose, and what is known of each variable
+    #[arg(long, help_heading = "Results")]
+    pub why: bool,
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,

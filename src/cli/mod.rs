@@ -4,6 +4,7 @@ mod args;
 mod draft;
 mod dry_run;
 mod exit;
+mod explain;
 mod interrupt;
 mod progress;
 mod sweep;
@@ -47,6 +48,7 @@ pub fn main() -> Exit {
 fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
 }

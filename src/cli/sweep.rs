@@ -1,5 +1,6 @@
 //! `ncclsweep sweep`: measures env sets against the defaults.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::args::Sweep as Args;
@@ -10,15 +11,18 @@ use super::interrupt::Interrupt;
 use super::progress::Live;
 use super::terminal;
 use crate::error::{Error, Kind, Result};
+use crate::nccl::check::ThisBox;
+use crate::plan::checked::{self, Leniency};
+use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
 use crate::record::summary::Tally;
 use crate::record::{document, redact};
-use crate::report;
+use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::private::Private;
 use crate::supervisor::sweep::{Ended, Sweep};
-use crate::supervisor::visit::Deadlines;
+use crate::supervisor::visit::{Deadlines, Setup};
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
@@ -28,12 +32,14 @@ pub fn run(args: &Args) -> Result<Exit> {
     let interrupt = Interrupt::install()?;
     let asked = || interrupt.asked();
     let private = Private::create()?;
-    let (folder, bench, mut journal, header) = match &args.resume {
+    let Begun { folder, setup, mut journal, header, warnings } = match &args.resume {
         Some(folder) => resume(folder, args, &private, &asked)?,
         None => begin(args, &private, &asked)?,
     };
     let plan = &header.plan;
-    let setup = bench.setup(args.deadline.map_or_else(Deadlines::default, Deadlines::all));
+    if !args.quiet {
+        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    }
     let mut tally = Tally::of(&journal)?;
     let mut live = Live::new(plan, args.quiet);
     let mut sweep =
@@ -41,16 +47,44 @@ pub fn run(args: &Args) -> Result<Exit> {
     let ended = sweep.run(&mut live);
     live.finish();
     let ended = ended?;
-    let run = conclude(args, &folder, header, journal, &tally, ended)?;
-    report::write(&run, args.format, terminal::style(), &mut std::io::stdout().lock())
-        .map_err(|error| Error::new(Kind::Incomplete, "cannot write the report to stdout").because(error))?;
+    let complete = ended != Ended::Interrupted;
+    let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
+    let mut run = document::make(&header, &journal, &tally, complete)?;
+    run.warnings = warnings;
+    document::write(&folder, &run, &journal)?;
+    show(args, &run, &folder)?;
     if !args.quiet {
         eprintln!("results in {}", folder.display());
     }
     Ok(exit(&run, ended))
 }
 
-type Begun = (PathBuf, Bench, Journal, Header);
+/// Prints the results.
+fn show(args: &Args, run: &Run, folder: &Path) -> Result<()> {
+    let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        // The document itself: the run in memory has no replicates.
+        Format::Json => {
+            let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
+            std::io::copy(&mut document, &mut out).map_err(failed)?;
+        }
+        format => report::write(run, format, terminal::style(), &mut out)?,
+    }
+    if args.why && args.format == Format::Table {
+        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A run ready for its next visit.
+struct Begun {
+    folder: PathBuf,
+    setup: Setup,
+    journal: Journal,
+    header: Header,
+    warnings: Vec<String>,
+}
 
 /// A new run: everything is checked before its folder is made.
 fn begin(args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Begun> {
@@ -61,12 +95,14 @@ fn begin(args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Beg
     if !args.allow_busy {
         bench.check_idle(&plan)?;
     }
+    let setup = bench.setup(deadlines(args));
+    let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
     let journal = Journal::create(&folder, &header)?;
-    Ok((folder, bench, journal, header))
+    Ok(Begun { folder, setup, journal, header, warnings })
 }
 
 /// The run in `folder`, continued with its own plan on the same bench.
@@ -85,7 +121,34 @@ fn resume(folder: &Path, args: &Args, private: &Private, asked: &dyn Fn() -> boo
     if !args.allow_busy {
         bench.check_idle(&header.plan)?;
     }
-    Ok((folder.to_owned(), bench, reopened.journal, header))
+    let setup = bench.setup(deadlines(args));
+    let warnings = check_settings(args, &header.plan, &setup)?;
+    Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
+}
+
+fn deadlines(args: &Args) -> Deadlines {
+    args.deadline.map_or_else(Deadlines::default, Deadlines::all)
+}
+
+/// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
+fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
+    let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
+    let mut warnings = Vec::new();
+    for (library, taken) in plan.libraries.iter().enumerate() {
+        let sets = plan
+            .sets
+            .iter()
+            .enumerate()
+            .map(|(set, of)| (of.name.as_str(), setup.environment(plan, Arm { set, library })));
+        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
+        for warning in checked::refuse_errors(found)? {
+            let warning = warning.to_string();
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+    Ok(warnings)
 }
 
 fn default_folder(header: &Header, redacted: bool) -> PathBuf {
@@ -94,15 +157,6 @@ fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let host = if redacted { redact::HOST } else { header.provenance.host.as_str() };
     Path::new("results").join(format!("{time}-{host}-{}x{gpu}", header.plan.devices.len()))
-}
-
-/// Writes what the journal says, redacted when asked for, and gives it back.
-fn conclude(args: &Args, folder: &Path, header: Header, journal: Journal, tally: &Tally, ended: Ended) -> Result<Run> {
-    let complete = ended != Ended::Interrupted;
-    let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
-    let run = document::make(&header, &journal, tally, complete)?;
-    document::write(folder, &run, &journal)?;
-    Ok(run)
 }
 
 /// The exit code: the first that holds, from the top.

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::env_set::Vars;
 
+/// `NCCL_*` variables that ncclsweep sets in every worker, because it cannot do without: its proof and what ranks that share
+/// a GPU need.
+pub const TOOL_VARIABLES: [&str; 5] =
+    ["NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_PROFILER_PLUGIN", "NCCL_MULTI_RANK_GPU_ENABLE"];
+
 /// Where a variable of a worker's environment comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,6 +25,17 @@ pub enum Origin {
     Set,
     /// ncclsweep itself.
     Tool,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Inherited => "inherited",
+            Self::Base => "base",
+            Self::Set => "set",
+            Self::Tool => "ncclsweep",
+        })
+    }
 }
 
 /// A worker's whole environment.
@@ -48,10 +64,21 @@ impl Environment {
         self.0.insert(name.to_owned(), (value.to_owned(), origin));
     }
 
+    /// Takes one variable out.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
     /// The value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|(value, _)| value.as_str())
+    }
+
+    /// Where a variable comes from.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> Option<Origin> {
+        self.0.get(name).map(|(_, origin)| *origin)
     }
 
     /// All variables with their origin, by name.

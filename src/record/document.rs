@@ -8,6 +8,7 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use super::journal::Journal;
+use super::proofs::prove;
 use super::run::{Header, Run};
 use super::summary::{Tally, summarize};
 use super::visit::Visit;
@@ -18,8 +19,9 @@ pub const FILE: &str = "run.json";
 
 /// The document of a run, its visits without replicates: those are read from the journal as it is written.
 pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -> Result<Run> {
-    let (cells, joint) = summarize(&header.plan, journal, tally)?;
-    let bare = |visit: Visit| Visit { replicates: Vec::new(), ..visit };
+    let proofs = prove(header, journal)?;
+    let (cells, joint) = summarize(&header.plan, journal, tally, &proofs)?;
+    let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
     let visits = journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
     Ok(Run {
         header: header.clone(),
@@ -28,6 +30,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         visits,
         cells,
         joint,
+        proofs,
         warnings: Vec::new(),
     })
 }
@@ -42,7 +45,7 @@ pub fn write(folder: &Path, run: &Run, journal: &Journal) -> Result<()> {
     };
     let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     let mut out = BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut out, &Document { run, journal }).map_err(|error| failed(error.into()))?;
+    serde_json::to_writer(&mut out, &Document { run, journal }).map_err(|error| failed(error.into()))?;
     out.write_all(b"\n").map_err(failed)?;
     let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
     file.as_file().sync_all().map_err(failed)?;
@@ -60,7 +63,7 @@ struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Run { header, finished, complete, visits: _, cells, joint, warnings } = self.run;
+        let Run { header, finished, complete, visits: _, cells, joint, proofs, warnings } = self.run;
         let Header { schema, version, backend, created, provenance, plan } = header;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", schema)?;
@@ -72,6 +75,7 @@ impl Serialize for Document<'_> {
         map.serialize_entry("warnings", warnings)?;
         map.serialize_entry("cells", cells)?;
         map.serialize_entry("joint", joint)?;
+        map.serialize_entry("proofs", proofs)?;
         map.serialize_entry("provenance", provenance)?;
         map.serialize_entry("plan", plan)?;
         map.serialize_entry("visits", &Visits(self.journal))?;

@@ -36,7 +36,7 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
     let orders = (0..ROUNDS).flat_map(|round| header.plan.round(round).into_iter().map(move |arm| (round, arm)));
     let visits = orders.enumerate().map(|(index, (round, arm))| visit(&header, index as u32, round, arm)).collect();
     let finished = "2026-03-14T09:27:24Z".parse().expect("a time");
-    Run { header, finished, complete: true, visits, cells, joint, warnings: Vec::new() }
+    Run { header, finished, complete: true, visits, cells, joint, proofs: Vec::new(), warnings: Vec::new() }
 }
 
 fn header(sets: &[&str], cases: &[Case]) -> Header {
@@ -134,6 +134,7 @@ fn cell(plan: &Plan, arm: Arm, at: usize) -> Cell {
     let interval = [ratio * 0.981, ratio * 1.021];
     let baseline = arm.set == 0;
     Cell {
+        first_wrong: None,
         arm,
         set: plan.sets[arm.set].name.clone(),
         nccl: plan.libraries[arm.library].version,
@@ -209,6 +210,9 @@ fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
         worker: Some(worker),
         gpus: Vec::new(),
         timings: Timings::default(),
+        untimed: false,
+        used: Vec::new(),
+        read: None,
         evidence: Vec::new(),
         replicates: replicates.collect(),
     }

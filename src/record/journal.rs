@@ -45,6 +45,8 @@ pub struct Entry {
     pub round: u32,
     /// What was measured.
     pub arm: Arm,
+    /// Made for the proof only.
+    pub untimed: bool,
     /// Whether it completed with right data.
     pub completed: bool,
     offset: u64,
@@ -128,6 +130,11 @@ impl Journal {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The visits of an arm whose figures count: timed and completed with right data.
+    pub fn measured(&self, arm: Arm) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.arm == arm && entry.completed && !entry.untimed)
     }
 
     /// Reads one visit back.
@@ -246,7 +253,8 @@ fn schema_of(line: &[u8]) -> Option<u32> {
 
 fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
     let completed = visit.outcome.is_completed();
-    Entry { index: visit.index, round: visit.round, arm: visit.arm, completed, offset, length }
+    let Visit { index, round, arm, untimed, .. } = *visit;
+    Entry { index, round, arm, untimed, completed, offset, length }
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

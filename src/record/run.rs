@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::visit::Visit;
+use super::proofs::ArmProofs;
+use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
@@ -183,6 +184,9 @@ pub struct Cell {
     pub verdict_reason: Option<String>,
     /// Whether the settings took effect.
     pub applied: Applied,
+    /// The first wrong element.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<WrongElement>,
     /// Outputs compared element by element.
     pub checked_outputs: u64,
     /// Of these, outputs with a wrong element.
@@ -222,6 +226,8 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// Joint verdicts, by arm, then mode.
     pub joint: Vec<Joint>,
+    /// What is known of every arm's settings, and how.
+    pub proofs: Vec<ArmProofs>,
     /// What a reader must know before trusting the figures.
     pub warnings: Vec<String>,
 }

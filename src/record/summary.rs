@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::journal::Journal;
+use super::proofs::ArmProofs;
 use super::run::{Applied, Cell, Joint, Verdict};
-use super::visit::{Outcome, Visit};
+use super::visit::{Checks, Outcome, Visit};
 use crate::collective::Mode;
 use crate::error::Result;
 use crate::plan::schedule::{Arm, Plan, Rounds};
@@ -22,7 +23,7 @@ pub struct Tally {
 struct ArmTally {
     visits: u32,
     failed: Vec<String>,
-    checks: BTreeMap<usize, (u64, u64)>,
+    checks: BTreeMap<usize, Checks>,
 }
 
 impl Tally {
@@ -37,15 +38,13 @@ impl Tally {
 
     /// Takes one more visit into account.
     pub fn add(&mut self, visit: &Visit) -> Result<()> {
-        if visit.outcome == Outcome::Interrupted {
+        if visit.untimed || visit.outcome == Outcome::Interrupted {
             return Ok(());
         }
         let arm = self.arms.entry(visit.arm).or_default();
         arm.visits += 1;
         for replicate in &visit.replicates {
-            let checks = arm.checks.entry(replicate.case).or_default();
-            checks.0 += replicate.checks.outputs;
-            checks.1 += replicate.checks.wrong;
+            arm.checks.entry(replicate.case).or_default().add(replicate.checks.clone());
         }
         if !visit.outcome.is_completed() {
             arm.failed.push(visit.outcome.to_string());
@@ -79,8 +78,8 @@ impl Tally {
         stats::Cell::new(self.cells.get(&(arm, case)).cloned().unwrap_or_default())
     }
 
-    fn wrong(&self, arm: Arm, case: usize) -> (u64, u64) {
-        self.arms.get(&arm).and_then(|arm| arm.checks.get(&case)).copied().unwrap_or_default()
+    fn checks(&self, arm: Arm, case: usize) -> Checks {
+        self.arms.get(&arm).and_then(|arm| arm.checks.get(&case)).cloned().unwrap_or_default()
     }
 
     fn failures(&self, arm: Arm) -> Option<String> {
@@ -161,14 +160,20 @@ pub fn judge(plan: &Plan, tally: &Tally) -> Result<Judged> {
 }
 
 /// The cells and joint verdicts of a run, by arm, then case. Samples are read from the journal arm by arm.
-pub fn summarize(plan: &Plan, journal: &Journal, tally: &Tally) -> Result<(Vec<Cell>, Vec<Joint>)> {
+pub fn summarize(
+    plan: &Plan,
+    journal: &Journal,
+    tally: &Tally,
+    proofs: &[ArmProofs],
+) -> Result<(Vec<Cell>, Vec<Joint>)> {
     let judged = judge(plan, tally)?;
     let seconds = seconds_per_round(journal)?;
     let mut cells = Vec::new();
     for arm in plan.arms() {
+        let proof = proofs.iter().find(|proof| proof.arm == arm);
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); plan.cases.len()];
         let mut replicates = vec![0; plan.cases.len()];
-        for entry in journal.entries().iter().filter(|entry| entry.arm == arm && entry.completed) {
+        for entry in journal.measured(arm) {
             for replicate in journal.read(entry)?.replicates {
                 samples[replicate.case].extend(replicate.samples_us);
                 replicates[replicate.case] += 1;
@@ -178,7 +183,9 @@ pub fn summarize(plan: &Plan, journal: &Journal, tally: &Tally) -> Result<(Vec<C
             let sample = if samples.is_empty() { None } else { Some(Sample::new(samples)?) };
             let mut cell = measured(plan, tally, arm, case, sample.as_ref())?;
             cell.replicates = replicates[case];
+            cell.applied = proof.map_or(Applied::Unverified, |proof| proof.applied(case));
             give_verdict(&mut cell, plan, tally, &judged, seconds);
+            withhold_verdict(&mut cell, proof);
             cells.push(cell);
         }
     }
@@ -190,10 +197,24 @@ pub fn summarize(plan: &Plan, journal: &Journal, tally: &Tally) -> Result<(Vec<C
             mode: *mode,
             ratio: judgement.comparison.map(|c| c.ratio()),
             ratio_interval: interval.map(<[f64; 2]>::from),
-            verdict: if tally.failures(*arm).is_some() { Verdict::Invalid } else { judgement.verdict.into() },
+            verdict: match judgement.verdict.into() {
+                _ if tally.failures(*arm).is_some() => Verdict::Invalid,
+                _ if lost(proofs, *arm, plan) => Verdict::Undecided,
+                verdict => verdict,
+            },
         }
     });
     Ok((cells, joint.collect()))
+}
+
+/// Whether the settings of an arm are known not to be in effect in some case.
+fn lost(proofs: &[ArmProofs], arm: Arm, plan: &Plan) -> bool {
+    let of_arm = proofs.iter().find(|proof| proof.arm == arm);
+    of_arm.is_some_and(|proof| (0..plan.cases.len()).any(|case| is_lost(proof.applied(case))))
+}
+
+fn is_lost(applied: Applied) -> bool {
+    matches!(applied, Applied::Partly | Applied::Overridden | Applied::NotApplied)
 }
 
 fn seconds_per_round(journal: &Journal) -> Result<Option<f64>> {
@@ -211,7 +232,7 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
     let typical = visits.typical();
     let summary = sample.map(Sample::summary);
     let median = typical.map(|typical| typical.point).or(summary.map(|summary| summary.median.0));
-    let (checked_outputs, wrong_outputs) = tally.wrong(arm, case);
+    let Checks { outputs: checked_outputs, wrong: wrong_outputs, first_wrong } = tally.checks(arm, case);
     Ok(Cell {
         arm,
         set: plan.sets[arm.set].name.clone(),
@@ -239,6 +260,7 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
         verdict: Verdict::Undecided,
         verdict_reason: None,
         applied: Applied::Unverified,
+        first_wrong,
         checked_outputs,
         wrong_outputs,
     })
@@ -270,6 +292,31 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
             (judgement.verdict.into(), reason)
         }
     };
+}
+
+/// Takes a verdict back that would say what was not measured: of settings that did not take effect, or of a set that used
+/// exactly what the baseline used.
+fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
+    if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
+        return;
+    }
+    let lost = is_lost(cell.applied);
+    let identical = proof.is_some_and(|proof| proof.identical_to_baseline);
+    let reason = match cell.verdict {
+        _ if lost => {
+            let blocking = proof.into_iter().flat_map(|proof| proof.blocking(cell.case));
+            let named: Vec<String> = blocking.map(|proof| format!("{} {}", proof.name, proof.state)).collect();
+            format!("the settings are not in effect: {}", named.join(", "))
+        }
+        Verdict::Same if identical => {
+            cell.verdict_reason = Some("NCCL does exactly what it does by default".to_owned());
+            return;
+        }
+        _ if identical => format!("measured {}, but NCCL does exactly what it does by default", cell.verdict),
+        _ => return,
+    };
+    cell.verdict = Verdict::Undecided;
+    cell.verdict_reason = Some(reason);
 }
 
 /// Why a cell is undecided, with the time that would decide it.

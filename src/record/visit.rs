@@ -8,6 +8,7 @@ use crate::gpu::nvml::GpuState;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::Arm;
+use crate::proof::{Read, Used};
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,6 +116,19 @@ pub struct Replicate {
     /// Samples in order, µs, each the maximum over ranks. Only in the journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples_us: Vec<f64>,
+}
+
+/// What NCCL used for a case, and on which ranks and communicators of the visit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedBy {
+    /// Index into the plan's cases.
+    pub case: usize,
+    /// Communicators of the visit, counted from 0.
+    pub communicators: Vec<u32>,
+    /// Ranks.
+    pub ranks: Vec<u32>,
+    /// What they used.
+    pub used: Used,
 }
 
 /// How a visit ended. Every way is a variant, shown and stored.
@@ -246,6 +260,9 @@ pub struct Visit {
     pub round: u32,
     /// What was measured.
     pub arm: Arm,
+    /// Made for the proof only: its figures count for nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// UTC time of the start.
     pub started: jiff::Timestamp,
     /// Wall time, seconds.
@@ -261,6 +278,10 @@ pub struct Visit {
     /// Last lines the worker wrote to stderr or NCCL's log as warnings, when it did not complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// What NCCL used, as the profiler plugin told.
+    pub used: Vec<UsedBy>,
+    /// What NCCL's log told.
+    pub read: Option<Read>,
     /// Measurements, also those of a visit that ended early.
     pub replicates: Vec<Replicate>,
 }

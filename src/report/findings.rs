@@ -1,6 +1,7 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
 use crate::plan::schedule::Arm;
+use crate::proof::why;
 use crate::record::run::{Applied, Cell, Run};
 use crate::record::visit::{Outcome, Visit, WrongElement};
 use crate::units::{count, plural};
@@ -19,6 +20,7 @@ const EVIDENCE_WIDTH: usize = 240;
 pub(super) fn lines(run: &Run) -> Vec<Line> {
     let mut lines = reasons(run);
     lines.extend(settings(run));
+    lines.extend(proofs(run));
     lines.extend(data(run).map(|text| Line::new("data", text)));
     lines.extend(visits(run));
     lines.extend(run.warnings.iter().map(|text| Line::new("warning", Tone::Doubt.ink(&plain(text)))));
@@ -65,6 +67,33 @@ fn settings(run: &Run) -> Vec<Line> {
     lines
 }
 
+/// What the proof says beyond the state of a cell: variables that block it, sets that change nothing, known faults.
+fn proofs(run: &Run) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for arm in &run.proofs {
+        let set = name(run, arm.arm);
+        if arm.identical_to_baseline {
+            lines.push(Line::new(
+                "settings",
+                format!("{set}: NCCL does exactly what it does by default, on all ranks and sizes"),
+            ));
+        }
+        for of in arm.variables.iter().filter(|of| of.cases.iter().any(|case| arm.blocks(*case, &of.what))) {
+            let why = of.what.why.as_deref().map(|why| format!(", {}", plain(why))).unwrap_or_default();
+            lines.push(Line::new("settings", format!("{set}: {} {}{why}", of.what.name, of.what.state)));
+        }
+        for of in &arm.chosen {
+            for fault in why::faults(&of.what) {
+                let line = Line::new("fault", Tone::Doubt.ink(&format!("{set}: {}", plain(&fault))));
+                if !lines.iter().any(|known: &Line| known.text == line.text) {
+                    lines.push(line);
+                }
+            }
+        }
+    }
+    lines
+}
+
 fn in_words(state: Applied, place: &str) -> String {
     let meaning = match state {
         Applied::Applied => "in effect on every rank",
@@ -85,21 +114,18 @@ fn data(run: &Run) -> Option<String> {
         (0, _) => Some(Tone::Doubt.ink("not checked")),
         (outputs, 0) => Some(format!("{} outputs checked, none wrong", count(outputs))),
         (outputs, wrong) => {
-            let replicates = run.visits.iter().flat_map(|visit| visit.replicates.iter().map(move |one| (visit, one)));
-            let first = replicates
-                .filter_map(|(visit, one)| Some((visit, one.case, one.checks.first_wrong.as_ref()?)))
-                .map(|(visit, case, element)| format!("; {}", first_wrong(run, visit, case, element)))
-                .next();
+            let first = run.cells.iter().find_map(|cell| Some(first_wrong(run, cell, cell.first_wrong.as_ref()?)));
+            let first = first.map(|first| format!("; {first}"));
             let wrong = Tone::Bad.ink(&format!("{} of {} outputs wrong", count(wrong), count(outputs)));
             Some(format!("{wrong}{}", first.unwrap_or_default()))
         }
     }
 }
 
-fn first_wrong(run: &Run, visit: &Visit, case: usize, element: &WrongElement) -> String {
+fn first_wrong(run: &Run, cell: &Cell, element: &WrongElement) -> String {
     let WrongElement { rank, call, element, found, expected } = element;
-    let set = name(run, visit.arm);
-    let size = label(run, case) + &in_mode(run, run.header.plan.cases[case].mode);
+    let set = name(run, cell.arm);
+    let size = label(run, cell.case) + &in_mode(run, cell.mode);
     let (found, expected) = (plain(found), plain(expected));
     format!("first: {set} at {size}, rank {rank}, call {call}, element {element} is {found}, not {expected}")
 }

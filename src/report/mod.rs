@@ -10,6 +10,7 @@ mod ink;
 pub mod machine;
 mod sheet;
 pub mod table;
+pub mod why;
 
 pub use ink::Style;
 pub use machine::{Format, write};

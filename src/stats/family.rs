@@ -84,12 +84,13 @@ impl Plan {
             return Undecided::TooFewRounds { have: pair.baseline.visits().min(pair.candidate.visits()) };
         };
         let tail = self.tail(open);
-        let would = |more: &u32| would_decide(comparison, self.tolerance, tail, *more);
-        let more = match self.looks {
-            Looks::Once => (1..=Self::HORIZON).find(would),
-            Looks::Auto => self.looks.after(rounds).map(|look| look - rounds).find(would),
+        let ahead: Vec<u32> = match self.looks {
+            Looks::Once => (1..=Self::HORIZON).collect(),
+            Looks::Auto => self.looks.after(rounds).map(|look| look - rounds).collect(),
         };
-        more.map_or(Undecided::TooClose, Undecided::More)
+        let more = ahead.partition_point(|more| !would_decide(comparison, self.tolerance, tail, *more));
+        let out_of_reach = || Undecided::OutOfReach(ahead.last().copied().unwrap_or(0));
+        ahead.get(more).map_or_else(out_of_reach, |more| Undecided::More(*more))
     }
 
     /// What all looks and all data say of one pair.
@@ -268,12 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_at_the_tolerance_is_too_close() {
+    fn an_estimate_at_the_tolerance_is_out_of_reach() {
         let baseline = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9]);
         let candidate = cell(&[50.0, 50.4, 49.8, 50.1, 50.2, 49.9].map(|level| level * 1.05));
         let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
         let judged = judge(&plan(Looks::Auto), &[pair], 6);
-        assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooClose));
+        assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::OutOfReach(34)));
     }
 
     #[test]

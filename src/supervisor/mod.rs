@@ -7,6 +7,7 @@ pub mod bench;
 pub mod child;
 pub mod emulator;
 pub mod library;
+pub mod nccl_log;
 pub mod prepare;
 pub mod private;
 pub mod provenance;

@@ -5,11 +5,15 @@ use std::time::{Duration, Instant};
 use super::private::Private;
 use super::visit::{Planned, Progress, Setup, visit};
 use crate::error::Result;
+use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::journal::Journal;
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
+
+/// The first release with a profiler interface.
+const PROFILER_SINCE: NcclVersion = NcclVersion::new(2, 23, 0);
 
 /// Why a sweep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,9 @@ impl Sweep<'_> {
     /// Makes the visits that are not in the journal yet.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Ended> {
         let begun = Instant::now();
+        if self.make_untimed(observer)? == Outcome::Interrupted {
+            return Ok(Ended::Interrupted);
+        }
         let mut round = 0;
         loop {
             if let Some(ended) = self.enough(round, begun)? {
@@ -71,12 +78,25 @@ impl Sweep<'_> {
         }
     }
 
+    /// Visits each arm once for the proof alone where its library has no profiler: the log tells what is chosen, but with a
+    /// line for every call, which must not be timed.
+    fn make_untimed(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        let without_profiler = |arm: &Arm| self.plan.libraries[arm.library].version < PROFILER_SINCE;
+        let made = |arm: &Arm| self.journal.entries().iter().any(|entry| entry.untimed && entry.arm == *arm);
+        let due: Vec<Arm> = self.plan.arms().filter(|arm| without_profiler(arm) && !made(arm)).collect();
+        self.make_visits(0, &due, true, observer)
+    }
+
     /// Visits every arm that has not failed and was not yet visited in this round.
     fn make_round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<Outcome> {
         let due: Vec<Arm> = self.plan.round(round).into_iter().filter(|arm| self.is_due(*arm, round)).collect();
+        self.make_visits(round, &due, false, observer)
+    }
+
+    fn make_visits(&mut self, round: u32, due: &[Arm], untimed: bool, observer: &mut dyn Observer) -> Result<Outcome> {
         for (place, arm) in due.iter().enumerate() {
             let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
-            let planned = Planned { index, round, arm: *arm };
+            let planned = Planned { index, round, arm: *arm, untimed };
             observer.visit_begins(planned, place, due.len());
             let mut progress = |progress: Progress| observer.progress(progress);
             let visit = visit(self.plan, self.setup, self.private, planned, self.interrupted, &mut progress);
@@ -91,7 +111,8 @@ impl Sweep<'_> {
     }
 
     fn is_due(&self, arm: Arm, round: u32) -> bool {
-        let made = self.journal.entries().iter().any(|entry| entry.arm == arm && entry.round == round);
+        let made =
+            self.journal.entries().iter().any(|entry| !entry.untimed && entry.arm == arm && entry.round == round);
         !made && !self.tally.has_failed(arm)
     }
 

@@ -1,17 +1,23 @@
 //! One visit: a worker with its environment, listened to from its first word to its end.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
 use super::prepare::lead_to_libraries;
 use super::private::Private;
+use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
-use crate::plan::schedule::{Arm, Plan};
-use crate::record::visit::{At, Outcome, Phase, Timings, Visit};
+use crate::plan::schedule::{Arm, Measure, Plan};
+use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
+use crate::record::visit::{At, Outcome, Phase, Timings, UsedBy, Visit};
 use crate::wire::{self, Event, Job, Received};
 
 /// The hidden command that makes the executable a worker.
 pub const WORKER: &str = "__worker";
+
+/// Tells the profiler plugin to keep a journal, with its mask always on: never in a process that is timed.
+const JOURNAL_FOLDER: &str = "NCCLSWEEP_PROFILER_FOLDER";
 
 /// What a worker's environment needs beside the plan.
 #[derive(Clone, Debug)]
@@ -76,6 +82,12 @@ impl Setup {
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
         }
+        // The executable itself is the plugin. One that is merely inherited gives way, since what it records is not ours to
+        // time; one that the plan asks for stays, and what it costs can be measured.
+        if environment.origin("NCCL_PROFILER_PLUGIN").is_none_or(|origin| origin == Origin::Inherited) {
+            environment.set("NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN", Origin::Tool);
+        }
+        environment.remove(JOURNAL_FOLDER);
         environment
     }
 }
@@ -89,6 +101,8 @@ pub struct Planned {
     pub round: u32,
     /// What to measure.
     pub arm: Arm,
+    /// Made for the proof only, of a library without a profiler: NCCL logs every choice, and nothing is timed.
+    pub untimed: bool,
 }
 
 /// What happens while a visit is under way.
@@ -115,16 +129,23 @@ pub fn visit(
     if setup.emulation.is_some() {
         environment.set("NCCLSWEEP_EMULATE_SEED", &seed.to_string(), Origin::Tool);
     }
-    let output = private.file(&format!("visit-{}.out", planned.index));
+    let (output, log) = (private.file("visit.out"), private.file("visit.nccl"));
+    let subsystems = if planned.untimed { UNTIMED_SUBSYSTEMS } else { TIMED_SUBSYSTEMS };
+    let wish = nccl_log::direct(&mut environment, subsystems, &log);
     let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
     let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
-    let outcome = match Child::spawn(&spec, Some(&job(plan, seed))) {
+    let outcome = match Child::spawn(&spec, Some(&job(plan, planned, seed))) {
         Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
         Ok(mut child) => watch.follow(&mut child, setup.deadlines, interrupted, progress),
     };
-    let visit = watch.finish(outcome, &output);
-    // Only a worker that did not complete has something to say that the visit does not hold already.
-    let _ = std::fs::remove_file(&output);
+    let visit = watch.finish(outcome, &output, &log);
+    if let (Some(worker), true) = (&visit.worker, log.exists()) {
+        // The user's file is a favour: a visit is not lost because it cannot be written.
+        let _ = wish.grant(&log, worker.pid, &provenance::host());
+    }
+    for file in [output, log] {
+        let _ = std::fs::remove_file(file);
+    }
     visit
 }
 
@@ -135,16 +156,12 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
     }
 }
 
-fn job(plan: &Plan, salt: u64) -> Job {
+fn job(plan: &Plan, planned: Planned, salt: u64) -> Job {
+    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1 };
+    let (communicators, measure) =
+        if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
-    Job {
-        version: wire::VERSION,
-        cases: plan.cases.clone(),
-        devices,
-        communicators: plan.communicators,
-        measure: plan.measure.clone(),
-        salt,
-    }
+    Job { version: wire::VERSION, cases: plan.cases.clone(), devices, communicators, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.
@@ -169,11 +186,12 @@ struct Watch {
 
 impl Watch {
     fn new(planned: Planned) -> Self {
-        let Planned { index, round, arm } = planned;
+        let Planned { index, round, arm, untimed } = planned;
         let visit = Visit {
             index,
             round,
             arm,
+            untimed,
             started: jiff::Timestamp::now(),
             seconds: 0.0,
             outcome: Outcome::Interrupted,
@@ -181,6 +199,8 @@ impl Watch {
             gpus: Vec::new(),
             timings: Timings::default(),
             evidence: Vec::new(),
+            used: Vec::new(),
+            read: None,
             replicates: Vec::new(),
         };
         let now = Instant::now();
@@ -224,6 +244,7 @@ impl Watch {
                 progress(Progress::Replicate(&replicate));
                 self.visit.replicates.push(replicate);
             }
+            Event::Used { used } => self.note_used(used),
             Event::Gpus { states } => match self.first_states.take() {
                 None => self.first_states = Some(states),
                 Some(before) => self.visit.gpus = before.into_iter().zip(states).collect(),
@@ -235,6 +256,16 @@ impl Watch {
                 let wrong = self.visit.replicates.iter().any(|replicate| replicate.checks.wrong > 0);
                 self.verdict = Some(if wrong { Outcome::WrongData } else { Outcome::Completed });
             }
+        }
+    }
+
+    /// Communicators that used the same on the same ranks share one entry.
+    fn note_used(&mut self, used: UsedBy) {
+        let same =
+            |known: &&mut UsedBy| known.case == used.case && known.used == used.used && known.ranks == used.ranks;
+        match self.visit.used.iter_mut().find(same) {
+            Some(known) => known.communicators.extend(used.communicators),
+            None => self.visit.used.push(used),
         }
     }
 
@@ -281,11 +312,15 @@ impl Watch {
         self.since = now;
     }
 
-    fn finish(mut self, outcome: Outcome, output: &std::path::Path) -> Visit {
+    fn finish(mut self, outcome: Outcome, output: &Path, log: &Path) -> Visit {
         self.visit.seconds = self.spawned.elapsed().as_secs_f64();
+        let log = crate::nccl::log::read_file(log).ok();
         if !outcome.is_completed() {
             self.visit.evidence = last_lines(output);
+            let warnings = log.iter().flat_map(|log| &log.warnings).map(|warning| shorten(&warning.message));
+            self.visit.evidence.extend(warnings.take(EVIDENCE_LINES));
         }
+        self.visit.read = log.as_ref().map(Read::of);
         self.visit.outcome = outcome;
         self.visit
     }
@@ -296,7 +331,7 @@ const EVIDENCE_LINES: usize = 12;
 const EVIDENCE_WIDTH: usize = 400;
 
 /// The last lines of a file; reads its end only.
-fn last_lines(file: &std::path::Path) -> Vec<String> {
+fn last_lines(file: &Path) -> Vec<String> {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(file)?;
@@ -310,5 +345,9 @@ fn last_lines(file: &std::path::Path) -> Vec<String> {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(EVIDENCE_LINES)..];
-    last.iter().map(|line| line.chars().take(EVIDENCE_WIDTH).collect()).collect()
+    last.iter().map(|line| shorten(line)).collect()
+}
+
+fn shorten(line: &str) -> String {
+    line.chars().take(EVIDENCE_WIDTH).collect()
 }

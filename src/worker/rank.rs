@@ -1,5 +1,7 @@
 //! One rank of a visit: a thread that owns a stream, buffers and, in turn, each communicator.
 
+use nccl_profiler_ncclsweep::recorder;
+
 use super::check::compare;
 use super::data::{CaseData, POISON};
 use super::team::Team;
@@ -7,7 +9,7 @@ use super::timing::{self, Call};
 use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
-use crate::gpu::cuda::{Context, DeviceBuffer, Event, GraphExec, Stream};
+use crate::gpu::cuda::{Context, DeviceBuffer, Event, Graph, GraphExec, Stream};
 use crate::record::visit::{Checks, Phase, Replicate};
 use crate::wire;
 
@@ -104,13 +106,15 @@ impl<'a> Rank<'a> {
     fn measure_case(&mut self, index: u32, communicator: Communicator, case: usize) -> Result<()> {
         let team = self.team;
         let of = &team.job.cases[case];
-        let data_index = team.data.iter().position(|data| data.is_of(of)).expect("made for all cases");
+        let data_index = self.data_of(case);
         let call = self.call(communicator, of, data_index);
 
         self.begin(if case == 0 { Phase::First } else { Phase::WarmUp }, index, Some(case));
         self.fresh(of, data_index)?;
-        call.enqueue()?;
-        self.stream.synchronize()?;
+        self.observed(index, case, false, || {
+            call.enqueue()?;
+            self.stream.synchronize()
+        })?;
         self.begin(Phase::WarmUp, index, Some(case));
         let warm_up_calls = self.warm_up(&call)? + 1;
 
@@ -136,7 +140,7 @@ impl<'a> Rank<'a> {
 
         self.begin(Phase::Check, index, Some(case));
         let mut checks = self.check_timed(of, data_index)?;
-        checks.add(self.check_chain(&call, of, data_index)?);
+        checks.add(self.check_chain(&call, index, case)?);
         communicator.async_error()?;
         let checks = team.all_checks(self.rank, checks);
 
@@ -203,7 +207,7 @@ impl<'a> Rank<'a> {
     fn time_graph(&self, call: &Call, index: u32, case: usize) -> Result<Vec<f64>> {
         let measure = &self.team.job.measure;
         self.begin(Phase::Capture, index, Some(case));
-        let graph = self.instantiate(|| call.enqueue_times(measure.graph_length))?;
+        let graph = self.instantiate(|| self.stream.capture(|| call.enqueue_times(measure.graph_length)))?;
         self.fresh(&self.team.job.cases[case], self.data_of(case))?;
         self.begin(Phase::Timing, index, Some(case));
         let marks = &self.marks[..=measure.samples(Mode::Graph)];
@@ -221,14 +225,37 @@ impl<'a> Rank<'a> {
     }
 
     /// Captures and instantiates while no rank has work enqueued.
-    fn instantiate(&self, enqueue: impl FnOnce() -> Result<()>) -> Result<GraphExec> {
+    fn instantiate(&self, capture: impl FnOnce() -> Result<Graph>) -> Result<GraphExec> {
         self.team.barrier.wait();
-        let graph = self.stream.capture(enqueue)?;
+        let graph = capture()?;
         self.team.barrier.wait();
         let exec = graph.instantiate(self.stream)?;
         self.stream.synchronize()?;
         self.team.barrier.wait();
         Ok(exec)
+    }
+
+    /// Calls `untimed` while the profiler plugin records what NCCL uses, and reports it. The plugin's mask is that of the
+    /// whole process, so it changes between barriers only.
+    fn observed<T>(
+        &self,
+        communicator: u32,
+        case: usize,
+        captured: bool,
+        untimed: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if self.leads() {
+            recorder::set_mask(true);
+        }
+        self.team.barrier.wait();
+        let value = untimed()?;
+        self.team.barrier.wait();
+        if self.leads() {
+            recorder::set_mask(false);
+            self.team.report_used(communicator, case, captured);
+        }
+        self.team.barrier.wait();
+        Ok(value)
     }
 
     /// Compares the output of the last timed call, where the timed calls leave one: in place, they reduce what they reduced.
@@ -244,7 +271,8 @@ impl<'a> Rank<'a> {
 
     /// Runs a chain of all-reduces, each from fresh input into an output of its own, in the way the case is timed (captured
     /// or eager), and compares every output.
-    fn check_chain(&mut self, call: &Call, case: &Case, data: usize) -> Result<Checks> {
+    fn check_chain(&mut self, call: &Call, index: u32, case_index: usize) -> Result<Checks> {
+        let (case, data) = (&self.team.job.cases[case_index], self.data_of(case_index));
         let bytes = self.team.data[data].bytes();
         let calls = chain(self.team, &self.team.data[data]);
         let outputs = self.outputs.part(0, bytes * calls);
@@ -265,7 +293,8 @@ impl<'a> Rank<'a> {
             })
         };
         if case.mode == Mode::Graph {
-            let graph = self.instantiate(enqueue_all)?;
+            let capture = || self.stream.capture(enqueue_all);
+            let graph = self.instantiate(|| self.observed(index, case_index, true, capture))?;
             graph.launch(self.stream)?;
             self.stream.synchronize()?;
             self.team.barrier.wait();
@@ -280,9 +309,13 @@ impl<'a> Rank<'a> {
     }
 
     fn download_and_compare(&mut self, outputs: DeviceBuffer, data: usize) -> Result<Checks> {
-        self.host.resize(outputs.bytes(), 0);
-        outputs.download(&mut self.host, self.stream)?;
-        Ok(compare(&self.team.data[data], self.rank, &self.host))
+        // Grown only: filling it anew for every check would cost more than the comparison.
+        if self.host.len() < outputs.bytes() {
+            self.host.resize(outputs.bytes(), 0);
+        }
+        let host = &mut self.host[..outputs.bytes()];
+        outputs.download(host, self.stream)?;
+        Ok(compare(&self.team.data[data], self.rank, host))
     }
 }
 

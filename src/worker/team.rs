@@ -4,11 +4,14 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nccl_profiler_ncclsweep::recorder;
+
 use super::barrier::Barrier;
 use super::data::{self, CaseData};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
-use crate::record::visit::{At, Checks, Phase};
+use crate::proof::Used;
+use crate::record::visit::{At, Checks, Phase, UsedBy};
 use crate::wire::{self, Event, Job};
 
 /// The pipe to the supervisor.
@@ -140,6 +143,23 @@ impl Team {
         let all = (rank == 0).then(|| std::mem::take(&mut *lock(&self.checks)));
         self.barrier.wait();
         all
+    }
+
+    /// Reports what the profiler plugin recorded of all ranks since it was last asked. Called by rank 0 alone.
+    pub(super) fn report_used(&self, communicator: u32, case: usize, captured: bool) {
+        let mut by_use: Vec<UsedBy> = Vec::new();
+        for collective in recorder::take().collectives.iter().filter(|c| c.function.as_str() == "AllReduce") {
+            let (used, rank) = (Used::recorded(collective, captured), collective.rank.unsigned_abs());
+            match by_use.iter_mut().find(|by| by.used == used) {
+                Some(by) if by.ranks.contains(&rank) => {}
+                Some(by) => by.ranks.push(rank),
+                None => by_use.push(UsedBy { case, communicators: vec![communicator], ranks: vec![rank], used }),
+            }
+        }
+        for mut used in by_use {
+            used.ranks.sort_unstable();
+            self.wire.send(&Event::Used { used });
+        }
     }
 
     /// Returns once every rank and the main thread have called it.

@@ -163,7 +163,8 @@ fn enqueue(call: &AllReduce, choice: &Choice, stream: usize, captured: bool) {
         let busy = !engine.streams[stream].settled;
         // A call on an idle stream starts its kernel before it returns; calls in a row come one launch after the other.
         clock::spend((host.launch * 1e3 * if busy { slow } else { 1.0 }) as u64);
-        at = if busy { clock::now() } else { at + (host.submit * 1e3) as u64 };
+        let submit = host.submit + host.skew * comm.plan.ranks() as f64;
+        at = if busy { clock::now() } else { at + (submit * 1e3) as u64 };
     }
     engine.enqueue(stream, Work::Collective(collective), at);
 }

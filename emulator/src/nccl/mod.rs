@@ -1,6 +1,7 @@
 //! NCCL's API: communicators, all-reduce, sends and receives, groups.
 
 mod comm;
+mod dump;
 mod env;
 mod launch;
 mod lists;

@@ -7,7 +7,7 @@ use super::lists::{ALGORITHMS, FUNCTIONS, PROTOCOLS};
 use super::log::{BOOTSTRAP, ENV, GRAPH, INIT, NET, TUNING, info};
 use super::plan::Plan;
 use super::tuning::Tuning;
-use super::{env, log};
+use super::{dump, env, log};
 use crate::settings;
 use crate::topology::{Graph, Path};
 
@@ -86,6 +86,7 @@ pub(crate) fn on_plan(who: &Who, plan: &Plan) {
     for name in READ_AT_INIT {
         env::parameter(name);
     }
+    dump::topology(who.rank, plan);
     if log::wants(GRAPH) {
         system(plan);
         pattern(4, &plan.ring_graph, plan, who.ranks);

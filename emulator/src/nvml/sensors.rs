@@ -158,8 +158,7 @@ extern "C" fn nvmlDeviceGetPcieReplayCounter(device: Handle, count: *mut c_uint)
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(device: Handle, generation: *mut c_uint) -> u32 {
-    let gen4 = machine().gpu.capability == 89;
-    give(generation, gpu(device).map(|_| if gen4 { 4 } else { 5 }))
+    give(generation, gpu(device).map(|_| machine().pcie_generation()))
 }
 
 #[unsafe(no_mangle)]

@@ -34,7 +34,8 @@ const RTX_PRO_6000: Gpu = Gpu {
     ecc: true,
 };
 
-const BARE_METAL: HostCosts = HostCosts { launch: 7.0, submit: 4.5, graph_launch: 6.0, wake: 4.0, eager_share: 0.04 };
+const BARE_METAL: HostCosts =
+    HostCosts { launch: 7.0, submit: 4.0, skew: 0.3, graph_launch: 6.0, wake: 4.0, eager_share: 0.04 };
 
 const fn slot(socket: u32, switch: u32, bus: u32) -> Slot {
     Slot { socket, switch, address: bus << 12 }
@@ -136,7 +137,7 @@ static H200: Machine = Machine {
     nvlink: true,
     p2p: true,
     search_fails: false,
-    host: HostCosts { launch: 12.0, submit: 7.0, graph_launch: 8.0, wake: 5.0, eager_share: 0.04 },
+    host: HostCosts { launch: 12.0, submit: 6.4, skew: 0.35, graph_launch: 8.0, wake: 5.0, eager_share: 0.04 },
     base: Base { ring: [2.8, 5.2, 6.2], tree: [3.2, 5.6, 7.0] },
     hops: &[
         (Transport::Nvlink, Hop { step: [2.25, 2.6, 3.8], wire: [0.012, 0.009, 0.008], crowd: 0.0 }),

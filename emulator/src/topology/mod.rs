@@ -89,6 +89,8 @@ pub(crate) struct HostCosts {
     pub launch: f64,
     /// From entering the call to the kernel's start when the stream is idle.
     pub submit: f64,
+    /// What each rank of the communicator adds to that: lone calls do not start together.
+    pub skew: f64,
     pub graph_launch: f64,
     /// From the end of the work to the return of a stream synchronisation.
     pub wake: f64,
@@ -164,6 +166,11 @@ impl Machine {
     pub(crate) fn hop(&self, transport: Transport) -> &Hop {
         let found = self.hops.iter().find(|(of, _)| *of == transport);
         &found.or(self.hops.last()).expect("a machine has hop costs").1
+    }
+
+    /// The PCIe generation of all slots.
+    pub(crate) fn pcie_generation(&self) -> u32 {
+        if self.gpu.capability < 90 { 4 } else { 5 }
     }
 
     pub(crate) fn pci_bus_id(&self, gpu: usize) -> String {

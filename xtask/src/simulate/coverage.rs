@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::Effort;
 use super::noise::{self, Noise};
-use super::world::{Truth, World};
+use super::world::{BASE, Truth, World};
 use crate::table::Table;
 
 const ROUNDS: [u32; 5] = [3, 4, 6, 12, 24];
@@ -83,8 +83,10 @@ fn one(model: &Noise, rounds: u32, seed: u64, stream: u64) -> Result<Counts> {
     let one = World::new(&still, &truth, seed, stream).after(rounds)?;
     let other = World::new(&still, &truth, seed.wrapping_add(1), stream).after(rounds)?;
     for (cell, size) in one.baseline().iter().zip(&still.of.sizes) {
-        let centre = 50.0 * (size.first / truth.communicators as f64).exp();
-        counts[2].extend_with(cell.typical().map(|typical| typical.interval), centre);
+        let centre = BASE * (size.first / truth.communicators as f64).exp();
+        if let Some(typical) = cell.typical() {
+            counts[2].add(typical.interval, centre);
+        }
     }
     let other = other.pairs();
     let runs: Vec<Pair> =
@@ -93,12 +95,4 @@ fn one(model: &Noise, rounds: u32, seed: u64, stream: u64) -> Result<Counts> {
         counts[3].add(comparison.interval(0.95), RATIO);
     }
     Ok(counts)
-}
-
-impl Count {
-    fn extend_with(&mut self, interval: Option<(f64, f64)>, truth: f64) {
-        if let Some(interval) = interval {
-            self.add(interval, truth);
-        }
-    }
 }

@@ -1,7 +1,11 @@
 //! Simulated runs with a known truth. Every run has its own random stream, so a table is the same on any number of threads.
 
 mod coverage;
+mod families;
+mod forecast;
 mod noise;
+mod priors;
+mod tails;
 mod verdicts;
 mod world;
 
@@ -38,8 +42,18 @@ pub struct Args {
 enum Which {
     /// Coverage and width of the intervals
     Coverage,
+    /// How much prior the variance of a difference should have
+    Priors,
     /// Verdicts, errors and time of runs that look until all is decided
     Verdicts,
+    /// Verdicts of families with mixed effects, many env sets, failed visits
+    Families,
+    /// What becomes of the rounds forecast for undecided cells
+    Forecast,
+    /// Time to the verdicts by communicators a visit
+    Communicators,
+    /// Coverage of the intervals of p95 and p99
+    Tails,
 }
 
 /// How many runs, and their seed.
@@ -59,7 +73,12 @@ pub fn run(args: &Args) -> Result<()> {
         let start = Instant::now();
         let table: Table = match which {
             Which::Coverage => coverage::table(&effort)?,
+            Which::Priors => priors::table(&effort)?,
             Which::Verdicts => verdicts::table(&effort)?,
+            Which::Families => families::table(&effort)?,
+            Which::Forecast => forecast::table(&effort)?,
+            Which::Communicators => verdicts::communicators(&effort)?,
+            Which::Tails => tails::table(&effort)?,
         };
         println!("\n{name}");
         table.print();

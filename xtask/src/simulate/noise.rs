@@ -23,19 +23,19 @@ fn plain(name: &str, communicator: f64, process: f64, correlation: f64, skew: f6
     Noise { name: name.to_owned(), of, drift: 0.01 }
 }
 
-/// The three modes as measured.
-pub fn measured() -> Result<Vec<Noise>> {
+/// The three modes as measured: those whose name begins so.
+pub fn measured(name: &str) -> Result<Vec<Noise>> {
     let model = |(name, column): (&str, usize)| {
         let mut of = calibrate::measure(column)?;
         of.sizes.truncate(SIZES);
         Ok(Noise { name: name.to_owned(), of, drift: 0.01 })
     };
-    calibrate::MODES.into_iter().map(model).collect()
+    calibrate::MODES.into_iter().filter(|(mode, _)| mode.starts_with(name)).map(model).collect()
 }
 
 /// The measured modes, then round figures (communicator SD 2, 3, 5%, process SD 0 to 2.7%): those whose name begins so.
 pub fn like(name: &str) -> Result<Vec<Noise>> {
-    let mut models = measured()?;
+    let mut models = measured("")?;
     models.extend([
         plain("sd2_p0", 2.0, 0.0, 0.0, 0.0),
         plain("sd2_p0.5", 2.0, 0.5, 0.0, 0.0),

@@ -8,6 +8,9 @@ use rand_distr::{Distribution, Gamma, StandardNormal};
 
 use super::noise::Noise;
 
+/// The baseline's time without noise, µs.
+pub const BASE: f64 = 50.0;
+
 /// What is simulated beside the noise.
 #[derive(Clone, Debug)]
 pub struct Truth {
@@ -19,6 +22,17 @@ pub struct Truth {
     pub failing: f64,
 }
 
+/// What one visit measured of one size.
+#[derive(Clone)]
+pub struct Raw {
+    pub round: u32,
+    /// The log times of its communicators.
+    pub logs: Vec<f64>,
+}
+
+/// By env set (the baseline first), size, visit.
+type Visits = Vec<Vec<Vec<Raw>>>;
+
 /// One run so far.
 pub struct World<'a> {
     noise: &'a Noise,
@@ -28,8 +42,7 @@ pub struct World<'a> {
     skewed: Option<(f64, Gamma<f64>)>,
     drift: f64,
     rounds: u32,
-    /// By env set (the baseline first) and size.
-    visits: Vec<Vec<Vec<Visit>>>,
+    visits: Visits,
 }
 
 /// The cells of a run, by env set and size.
@@ -70,21 +83,33 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs until `rounds` rounds are done, and hands out the cells.
-    pub fn after(&mut self, rounds: u32) -> Result<Cells> {
+    /// Runs until `rounds` rounds are done.
+    pub fn run(&mut self, rounds: u32) {
         while self.rounds < rounds {
             self.drift += self.noise.drift * self.normal();
             for set in 0..self.visits.len() {
-                self.visit(set)?;
+                self.visit(set);
             }
             self.rounds += 1;
         }
-        let cells = |sizes: &Vec<Vec<Visit>>| sizes.iter().map(|visits| Cell::new(visits.clone())).collect();
-        Ok(Cells(self.visits.iter().map(cells).collect::<Result<_>>()?))
     }
 
-    fn visit(&mut self, set: usize) -> Result<()> {
-        let Some(communicators) = self.survivors() else { return Ok(()) };
+    /// Runs until `rounds` rounds are done, and hands out the cells.
+    pub fn after(&mut self, rounds: u32) -> Result<Cells> {
+        self.run(rounds);
+        let visit = |raw: &Raw| Visit::new(raw.round, raw.logs.iter().map(|log| log.exp()));
+        let cell = |visits: &Vec<_>| Cell::new(visits.iter().map(visit).collect::<Result<_>>()?);
+        let of_set = |sizes: &Vec<Vec<_>>| sizes.iter().map(cell).collect();
+        Ok(Cells(self.visits.iter().map(of_set).collect::<Result<_>>()?))
+    }
+
+    /// Every visit by env set (the baseline first) and size.
+    pub fn raw(&self) -> &[Vec<Vec<Raw>>] {
+        &self.visits
+    }
+
+    fn visit(&mut self, set: usize) {
+        let Some(communicators) = self.survivors() else { return };
         let Noise { of, .. } = self.noise;
         let (common, own) = (of.process_correlation.sqrt(), (1.0 - of.process_correlation).sqrt());
         let shared = common * self.normal();
@@ -101,10 +126,9 @@ impl<'a> World<'a> {
         }
         for (size, logs) in logs.into_iter().enumerate() {
             let effect = if set == 0 { 0.0 } else { self.truth.effects[set - 1][size] };
-            let times = logs.into_iter().map(|log| 50.0 * (log + effect + self.drift).exp());
-            self.visits[set][size].push(Visit::new(self.rounds, times)?);
+            let logs = logs.into_iter().map(|log| BASE.ln() + log + effect + self.drift).collect();
+            self.visits[set][size].push(Raw { round: self.rounds, logs });
         }
-        Ok(())
     }
 
     /// How many communicators the next visit measures; `None` when it fails before the first.

@@ -1,0 +1,121 @@
+//! The variables of every env set, checked against what the library would make of them before anything is started.
+
+use std::fmt;
+
+use super::environment::{Environment, Origin};
+use crate::error::{Error, Result};
+use crate::nccl::check::{BoxFacts, Context, Finding, Setting, Severity, check};
+use crate::nccl::version::NcclVersion;
+
+/// What is wrong or doubtful about a variable, and in which sets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetFinding {
+    /// Names of the sets, in their order.
+    pub sets: Vec<String>,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// How strict to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leniency {
+    /// Variables that the catalogue does not know are only warned of.
+    pub allow_unknown: bool,
+    /// Errors are only warned of.
+    pub force: bool,
+}
+
+/// Checks the environments of the sets for one library. Findings that sets share stand once. What is inherited was not
+/// asked for here, so it is never an error.
+pub fn findings<'a>(
+    sets: impl IntoIterator<Item = (&'a str, Environment)>,
+    version: Option<NcclVersion>,
+    facts: &dyn BoxFacts,
+    leniency: Leniency,
+) -> Vec<SetFinding> {
+    let context = Context { version, allow_unknown: leniency.allow_unknown, facts };
+    let mut all: Vec<SetFinding> = Vec::new();
+    for (name, environment) in sets {
+        let asked = environment.nccl().filter(|(_, _, origin)| *origin != Origin::Tool);
+        let settings: Vec<Setting> = asked
+            .map(|(name, value, origin)| Setting {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                origin: origin.to_string(),
+            })
+            .collect();
+        for mut finding in check(&settings, &context) {
+            if leniency.force || finding.origin == Origin::Inherited.to_string() {
+                finding.severity = Severity::Warning;
+            }
+            match all.iter_mut().find(|known| known.finding == finding) {
+                Some(known) => known.sets.push(name.to_owned()),
+                None => all.push(SetFinding { sets: vec![name.to_owned()], finding }),
+            }
+        }
+    }
+    all
+}
+
+/// Fails with everything that is an error; gives the warnings otherwise.
+pub fn refuse_errors(findings: Vec<SetFinding>) -> Result<Vec<SetFinding>> {
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|found| found.finding.severity == Severity::Error);
+    if errors.is_empty() {
+        return Ok(warnings);
+    }
+    let lines: Vec<String> = errors.iter().map(SetFinding::to_string).collect();
+    let message = match errors.len() {
+        1 => "a setting would not do what it says".to_owned(),
+        n => format!("{n} settings would not do what they say"),
+    };
+    Err(Error::usage(message)
+        .because(lines.join("\n"))
+        .help("correct them; `ncclsweep explain NAME` tells what a variable takes; --force runs them as they are"))
+}
+
+impl fmt::Display for SetFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sets = match self.sets.as_slice() {
+            [one] => one.clone(),
+            [first, rest @ ..] if rest.len() < 3 => format!("{first}, {}", rest.join(", ")),
+            [first, rest @ ..] => format!("{first} and {} other sets", rest.len()),
+            [] => String::new(),
+        };
+        write!(f, "{sets}: {} {}", self.finding.variable, self.finding.message)?;
+        self.finding.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nccl::check::UnknownBox;
+    use crate::plan::env_set::Vars;
+
+    fn environment(inherited: &[(&str, &str)], set: &[(&str, &str)]) -> Environment {
+        let inherited = inherited.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Environment::inherit(inherited, false).layer(&Vars::from_iter(set.iter().copied()), Origin::Set)
+    }
+
+    fn found(sets: &[(&'static str, Environment)], leniency: Leniency) -> Vec<SetFinding> {
+        findings(sets.iter().cloned(), Some(NcclVersion::new(2, 28, 3)), &UnknownBox, leniency)
+    }
+
+    #[test]
+    fn a_value_nccl_would_spoil_is_refused_with_its_set_and_the_correction() {
+        let sets = [("big", environment(&[], &[("NCCL_BUFFSIZE", "4M")]))];
+        let error = refuse_errors(found(&sets, Leniency::default())).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.starts_with("big: ") && cause.contains("4194304"), "{cause}");
+        assert!(refuse_errors(found(&sets, Leniency { force: true, ..Leniency::default() })).is_ok());
+    }
+
+    #[test]
+    fn what_is_inherited_is_warned_of_once_for_all_sets() {
+        let sets = ["a", "b"].map(|name| (name, environment(&[("NCCL_BUFFSIZE", "4M")], &[])));
+        let warnings = refuse_errors(found(&sets, Leniency::default())).unwrap();
+        assert_eq!(warnings.len(), 1);
+        assert_eq!(warnings[0].sets, ["a", "b"]);
+    }
+}

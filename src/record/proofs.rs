@@ -1,0 +1,218 @@
+//! Proof of a whole run: from what each visit showed to what is known of every variable of every arm.
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::Journal;
+use super::run::Header;
+use super::visit::{UsedBy, Visit};
+use crate::collective::Case;
+use crate::error::Result;
+use crate::plan::env_set::Vars;
+use crate::plan::environment::{Origin, TOOL_VARIABLES};
+use crate::plan::schedule::Arm;
+use crate::proof::{
+    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, Used, VariableProof,
+    why,
+};
+
+/// What is known of one arm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmProofs {
+    /// The arm.
+    pub arm: Arm,
+    /// Name of its set.
+    pub set: String,
+    /// Whether it used exactly what the baseline used, on all ranks and sizes.
+    pub identical_to_baseline: bool,
+    /// In what it differs, or why that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<String>,
+    /// Its variables, each with the cases of which the same is known.
+    pub variables: Vec<OfCases<VariableProof>>,
+    /// What NCCL chose, with the cases for which it chose the same.
+    pub chosen: Vec<OfCases<why::Chosen>>,
+}
+
+/// Something that is so for several cases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfCases<T> {
+    /// Indices into the plan's cases.
+    pub cases: Vec<usize>,
+    /// What is so.
+    #[serde(flatten)]
+    pub what: T,
+}
+
+impl ArmProofs {
+    /// Whether the settings of a case took effect.
+    #[must_use]
+    pub fn applied(&self, case: usize) -> Applied {
+        let of_case = self.variables.iter().filter(|of| of.cases.contains(&case));
+        proof::cell_state(&of_case.map(|of| of.what.clone()).collect::<Vec<_>>())
+    }
+
+    /// The variables that keep a case from being applied.
+    pub fn blocking(&self, case: usize) -> impl Iterator<Item = &VariableProof> {
+        let of_case = self.variables.iter().filter(move |of| of.cases.contains(&case));
+        of_case.map(|of| &of.what).filter(|proof| blocks(proof))
+    }
+
+    /// Whether a variable keeps a case from being applied.
+    #[must_use]
+    pub fn blocks(&self, case: usize, proof: &VariableProof) -> bool {
+        self.blocking(case).any(|blocking| blocking == proof)
+    }
+}
+
+fn blocks(proof: &VariableProof) -> bool {
+    match proof.state {
+        State::Applied | State::NoEffectHere => false,
+        State::Unverified => !proof.common,
+        State::Partly | State::Overridden | State::NotApplied => true,
+    }
+}
+
+/// Proves every arm that completed a visit; visits are read from the journal arm by arm.
+pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
+    let plan = &header.plan;
+    let mut asked: Vec<Vec<Asked>> = plan.arms().map(|arm| asked(header, arm, &Vars::default())).collect();
+    proof::mark_common(&mut asked);
+    let mut baseline: Option<(Vec<Evidence>, Vec<Vec<VariableProof>>)> = None;
+    let mut all = Vec::new();
+    for (arm, asked) in plan.arms().zip(asked) {
+        let untimed = journal.entries().iter().find(|entry| entry.arm == arm && entry.untimed);
+        let choices = untimed.map(|entry| journal.read(entry)).transpose()?.and_then(|visit| visit.read);
+        let mut visits = Vec::new();
+        for entry in journal.measured(arm) {
+            visits.push(evidence(header, &journal.read(entry)?, &asked, choices.as_ref()));
+        }
+        if visits.is_empty() {
+            continue;
+        }
+        let of_case = |(index, case)| {
+            let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
+            proof::combine(&judged)
+        };
+        let cases: Vec<Vec<VariableProof>> = plan.cases.iter().enumerate().map(of_case).collect();
+        let first = baseline.is_none() && plan.arms().next() == Some(arm);
+        let likeness = match &baseline {
+            _ if first => None,
+            None => Some(Likeness::Unknown("the baseline completed no visit".to_owned())),
+            Some((base, base_cases)) => Some(proof::likeness(
+                &ArmProof { visits: &visits, cases: &cases },
+                &ArmProof { visits: base, cases: base_cases },
+                &plan.cases,
+            )),
+        };
+        let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(&visits, index, case));
+        all.push(ArmProofs {
+            arm,
+            set: plan.sets[arm.set].name.clone(),
+            identical_to_baseline: likeness.as_ref().is_some_and(Likeness::is_identical),
+            difference: likeness.and_then(|likeness| match likeness {
+                Likeness::Identical => None,
+                Likeness::Different(what) | Likeness::Unknown(what) => Some(what),
+            }),
+            chosen: by_cases(chosen.enumerate(), |a, b| a == b),
+            variables: by_cases(
+                cases
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(case, proofs)| proofs.iter().map(move |proof| (case, proof.clone()))),
+                |a, b| (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking),
+            ),
+        });
+        if first {
+            baseline = Some((visits, cases));
+        }
+    }
+    Ok(all)
+}
+
+/// Joins what is the same for several cases; the first case's evidence stands for all of them.
+fn by_cases<T>(items: impl Iterator<Item = (usize, T)>, same: impl Fn(&T, &T) -> bool) -> Vec<OfCases<T>> {
+    let mut all: Vec<OfCases<T>> = Vec::new();
+    for (case, what) in items {
+        match all.iter_mut().find(|known| same(&known.what, &what)) {
+            Some(known) => known.cases.push(case),
+            None => all.push(OfCases { cases: vec![case], what }),
+        }
+    }
+    all
+}
+
+/// The variables an arm asks for; `tool` holds what workers were given instead.
+fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
+    let plan = &header.plan;
+    let none = Vars::default();
+    let inherited = if plan.clean_env { &none } else { &header.provenance.inherited };
+    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, &plan.sets[arm.set].vars)];
+    proof::asked(&layers, tool)
+}
+
+/// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
+fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&Read>) -> Evidence {
+    let plan = &header.plan;
+    let ranks: Vec<u32> = (0..plan.ranks).collect();
+    let worker = visit.worker.as_ref();
+    let tool = worker.map(|worker| {
+        let set_by_us = worker.variables.iter().filter(|(name, _)| TOOL_VARIABLES.contains(name));
+        Vars::from_iter(set_by_us)
+    });
+    let mut asked = asked(header, visit.arm, &tool.unwrap_or_default());
+    for (asked, common) in asked.iter_mut().zip(common) {
+        asked.common = common.common;
+    }
+    let lines = header.provenance.conf_files.iter().flat_map(|file| {
+        let line = |text: &String| {
+            let (name, value) = text.split_once('=')?;
+            Some(FileLine { place: file.path.clone(), name: name.to_owned(), value: value.to_owned() })
+        };
+        file.lines.iter().filter_map(line).collect::<Vec<_>>()
+    });
+    Evidence {
+        version: worker.map(|worker| worker.nccl),
+        devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
+        communicators: plan.communicators,
+        asked,
+        seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
+        files: lines.collect(),
+        read: visit.read.clone(),
+        used: match choices {
+            Some(choices) => logged(header, choices),
+            None => visit.used.iter().flat_map(observations).collect(),
+        },
+        paths: [].into(),
+    }
+}
+
+fn observations(by: &UsedBy) -> impl Iterator<Item = Observation> + '_ {
+    by.communicators.iter().flat_map(move |communicator| {
+        by.ranks.iter().map(move |rank| Observation {
+            communicator: *communicator,
+            case: by.case,
+            rank: *rank,
+            used: by.used.clone(),
+        })
+    })
+}
+
+/// What rank 0 logged for every case, taken for all ranks and communicators: they must choose the same, or the collective
+/// would not end.
+fn logged(header: &Header, choices: &Read) -> Vec<Observation> {
+    let plan = &header.plan;
+    let told: Vec<_> = choices.communicators.iter().flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices).collect();
+    let of_case = |(case, of): (usize, &Case)| {
+        let used = told.iter().find(|(bytes, _)| *bytes == of.bytes()).map(|(_, used)| used);
+        let all = move |used: &Used| {
+            let everywhere =
+                (0..plan.communicators).flat_map(|communicator| (0..plan.ranks).map(move |rank| (communicator, rank)));
+            let used = used.clone();
+            everywhere
+                .map(move |(communicator, rank)| Observation { communicator, case, rank, used: used.clone() })
+                .collect::<Vec<_>>()
+        };
+        used.map(all).unwrap_or_default()
+    };
+    plan.cases.iter().enumerate().flat_map(of_case).collect()
+}
