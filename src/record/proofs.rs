@@ -179,7 +179,7 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&R
         files: lines.collect(),
         read: visit.read.clone(),
         used: match choices {
-            Some(choices) => logged(header, choices),
+            Some(choices) => logged(header, choices).into_iter().collect(),
             None => visit.used.iter().flat_map(observations).collect(),
         },
         paths: [].into(),
