@@ -37,7 +37,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
-    Sweep(Sweep),
+    Sweep(Box<Sweep>),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
