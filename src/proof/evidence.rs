@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::read::Read;
+use super::read::{CommunicatorRead, Read};
 use super::used::Used;
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
@@ -32,6 +32,9 @@ pub struct Evidence {
     pub read: Option<Read>,
     /// Used: what the profiler plugin recorded.
     pub used: Uses,
+    /// Where the library has no profiler: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS) of another process of
+    /// the arm, which was not timed. Without one, `read` serves.
+    pub tuning: Option<Read>,
     /// What lies between the GPUs of two ranks, where known.
     pub paths: BTreeMap<(u32, u32), Path>,
 }
@@ -166,10 +169,18 @@ impl Evidence {
             return recorded.into_iter().flatten().filter(|used| timed(used)).collect();
         }
         // Rank 0 tells for all: the choice must be the same on all ranks, or the collective would not end.
-        let read = self.read.iter().filter(|read| read.communicators.len() == self.communicators as usize);
-        let communicators = read.filter_map(|read| read.communicators.get(communicator as usize));
-        let choices = communicators.flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices);
+        let choices = match &self.tuning {
+            // Another process chose the same if it chose the same on all of its own communicators.
+            Some(tuning) => tuning.communicators.iter().collect(),
+            None => self.read.iter().flat_map(|read| self.communicator_of(read, communicator)).collect::<Vec<_>>(),
+        };
+        let choices = choices.into_iter().flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices);
         choices.filter(|(bytes, _)| *bytes == case.bytes()).map(|(_, used)| used).collect()
+    }
+
+    /// A communicator in a log that has all of them.
+    fn communicator_of<'a>(&self, read: &'a Read, at: u32) -> Option<&'a CommunicatorRead> {
+        read.communicators.get(at as usize).filter(|_| read.communicators.len() == self.communicators as usize)
     }
 
     /// What `rank` used for the case on every communicator; nothing when one of them tells nothing.
