@@ -38,6 +38,8 @@ pub struct Arguments {
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
     Sweep(Box<Sweep>),
+    /// Show a run again, from its files alone
+    Report(super::report::Report),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_

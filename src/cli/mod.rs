@@ -7,6 +7,7 @@ mod exit;
 mod explain;
 mod interrupt;
 mod progress;
+mod report;
 mod sweep;
 mod terminal;
 
@@ -48,6 +49,7 @@ pub fn main() -> Exit {
 fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
