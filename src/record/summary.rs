@@ -337,3 +337,6 @@ impl From<stats::Verdict> for Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,3 +182,6 @@ pub fn signal_of(status: ExitStatus) -> Option<String> {
     let number = status.signal()?;
     Some(Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()))
 }
+
+#[cfg(test)]
+mod tests;
