@@ -8,7 +8,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 use crate::error::{Error, Kind};
 
 /// How `ncclsweep` ends. The first that holds, from the top.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// The user interrupted; what was measured is kept.
     Interrupted,

@@ -1,6 +1,7 @@
 //! The command line: arguments, one file per command, exit codes.
 
 mod args;
+mod compare;
 mod draft;
 mod dry_run;
 mod exit;
@@ -48,6 +49,7 @@ pub fn main() -> Exit {
 fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
