@@ -1,6 +1,7 @@
 //! The command line: arguments, one file per command, exit codes.
 
 mod args;
+mod compare;
 mod draft;
 mod dry_run;
 mod exit;
@@ -41,6 +42,9 @@ pub fn main() -> Exit {
         }
     };
     run(arguments).unwrap_or_else(|error| {
+        if exit::reader_has_left(&error) {
+            return Exit::Held;
+        }
         exit::show(&error);
         error.kind().into()
     })
@@ -50,6 +54,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
         Some(args::Command::Report(args)) => report::run(&args),
+        Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
