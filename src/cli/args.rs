@@ -57,11 +57,30 @@ pub struct Arguments {
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
     Sweep(Box<Sweep>),
+    /// Show a run again, from its files alone
+    Report(super::report::Report),
+    /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
+    Compare(Compare),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
+}
+
+/// Two runs, and what counts as the same.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The earlier run: its folder, or its run.json
+    pub old: PathBuf,
+    /// The later run
+    pub new: PathBuf,
+    /// Relative difference that matters [default: that of the later run]
+    #[arg(long, value_name = "P%")]
+    pub tolerance: Option<Percent>,
+    /// What to print: table, json, csv, markdown
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: crate::report::Format,
 }
 
 /// What to measure, on what, how long, and where results go.
@@ -183,6 +202,9 @@ pub struct Sweep {
     /// Continue the run in this folder
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub resume: Option<PathBuf>,
+    /// Compare with this earlier run when done; fail (exit 1) when a cell is slower than it was
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub baseline: Option<PathBuf>,
     /// Replace host name, UUIDs and paths in everything that is stored
     #[arg(long, help_heading = "Results")]
     pub redact: bool,

@@ -9,7 +9,7 @@ use textwrap::{WordSeparator, WordSplitter};
 use crate::error::{Error, Kind};
 
 /// How `ncclsweep` ends. The first that holds, from the top.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// The user interrupted; what was measured is kept.
     Interrupted,
@@ -58,6 +58,15 @@ impl From<Kind> for Exit {
             Kind::Interrupted => Self::Interrupted,
         }
     }
+}
+
+/// Whether all that failed is that the reader of stdout (a pager, `head`) wants no more.
+#[must_use]
+pub fn reader_has_left(error: &Error) -> bool {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
 }
 
 /// Shows an error on stderr: message, causes, the place in the text, the next step.

@@ -22,10 +22,12 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     let proofs = prove(header, journal)?;
     let (cells, joint) = summarize(&header.plan, journal, tally, &proofs)?;
     let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
-    let visits = journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let visits: Vec<Visit> =
+        journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {
         header: header.clone(),
-        finished: jiff::Timestamp::now(),
+        finished: last.unwrap_or(header.created),
         complete,
         visits,
         cells,

@@ -2,11 +2,13 @@
 //! [`summary`] (visits → cells), [`run`] and [`document`] (the summary of a whole run).
 
 pub mod document;
+pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod stored;
 pub mod summary;
 pub mod visit;
