@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let exit = exit(&run, ended);
     match baseline {
         Some(baseline) if ended != Ended::Interrupted => {
-            let new = Stored { place: folder.display().to_string(), run, tally };
+            let new = Measured { folder, run, tally, ended }.stored();
             Ok(exit.min(since(args, &baseline, &new)?))
         }
         _ => Ok(exit),
@@ -75,6 +75,14 @@ pub struct Measured {
     pub tally: Tally,
     /// Why it ended.
     pub ended: Ended,
+}
+
+impl Measured {
+    /// As it would be read back.
+    pub fn stored(self) -> Stored {
+        let place = self.folder.display().to_string();
+        Stored { place, folder: Some(self.folder), run: self.run, tally: self.tally }
+    }
 }
 
 /// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.

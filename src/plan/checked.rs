@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::environment::{Environment, Origin};
 use crate::error::{Error, Result};
+use crate::nccl::catalogue;
 use crate::nccl::check::{BoxFacts, Context, Finding, Setting, Severity, check};
 use crate::nccl::version::NcclVersion;
 
@@ -45,7 +46,12 @@ pub fn findings<'a>(
             })
             .collect();
         for mut finding in check(&settings, &context) {
-            if leniency.force || finding.origin == Origin::Inherited.to_string() {
+            let inherited = finding.origin == Origin::Inherited.to_string();
+            if inherited && catalogue::foreign(&finding.variable).is_some() {
+                // Container images bring such names along; nobody set them to change NCCL.
+                continue;
+            }
+            if leniency.force || inherited {
                 finding.severity = Severity::Warning;
             }
             match all.iter_mut().find(|known| known.finding == finding) {
@@ -109,6 +115,14 @@ mod tests {
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.starts_with("big: ") && cause.contains("4194304"), "{cause}");
         assert!(refuse_errors(found(&sets, Leniency { force: true, ..Leniency::default() })).is_ok());
+    }
+
+    #[test]
+    fn a_name_that_container_images_bring_along_is_no_finding_unless_asked_for() {
+        let inherited = [("a", environment(&[("NCCL_VERSION", "2.28.3-1")], &[]))];
+        assert_eq!(found(&inherited, Leniency::default()), []);
+        let asked = [("a", environment(&[], &[("NCCL_VERSION", "2.28.3-1")]))];
+        assert_eq!(found(&asked, Leniency::default()).len(), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::read::Read;
+use super::read::{CommunicatorRead, Read};
 use super::used::Used;
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
@@ -31,7 +31,10 @@ pub struct Evidence {
     /// Read: NCCL's log; nothing when there is none.
     pub read: Option<Read>,
     /// Used: what the profiler plugin recorded.
-    pub used: Vec<Observation>,
+    pub used: Uses,
+    /// Where the library has no profiler: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS) of another process of
+    /// the arm, which was not timed. Without one, `read` serves.
+    pub tuning: Option<Read>,
     /// What lies between the GPUs of two ranks, where known.
     pub paths: BTreeMap<(u32, u32), Path>,
 }
@@ -84,6 +87,20 @@ pub struct Observation {
     pub rank: u32,
     /// What was used.
     pub used: Used,
+}
+
+/// All that was recorded in one visit, by case, rank and communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses(BTreeMap<(usize, u32, u32), Vec<Used>>);
+
+impl FromIterator<Observation> for Uses {
+    fn from_iter<I: IntoIterator<Item = Observation>>(observations: I) -> Self {
+        let mut uses = Self::default();
+        for Observation { communicator, case, rank, used } in observations {
+            uses.0.entry((case, rank, communicator)).or_default().push(used);
+        }
+        uses
+    }
 }
 
 /// The variables an arm asks for: later layers win, and `tool` holds what ncclsweep itself must set.
@@ -147,15 +164,23 @@ impl Evidence {
     #[must_use]
     pub fn used_on(&self, communicator: u32, index: usize, case: &Case, rank: u32) -> Vec<&Used> {
         let timed = |used: &Used| used.captured.is_none_or(|captured| captured == (case.mode == Mode::Graph));
-        if !self.used.is_empty() {
-            let of = |seen: &&Observation| (seen.communicator, seen.case, seen.rank) == (communicator, index, rank);
-            return self.used.iter().filter(of).map(|seen| &seen.used).filter(|used| timed(used)).collect();
+        if !self.used.0.is_empty() {
+            let recorded = self.used.0.get(&(index, rank, communicator));
+            return recorded.into_iter().flatten().filter(|used| timed(used)).collect();
         }
         // Rank 0 tells for all: the choice must be the same on all ranks, or the collective would not end.
-        let read = self.read.iter().filter(|read| read.communicators.len() == self.communicators as usize);
-        let communicators = read.filter_map(|read| read.communicators.get(communicator as usize));
-        let choices = communicators.flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices);
+        let choices = match &self.tuning {
+            // Another process chose the same if it chose the same on all of its own communicators.
+            Some(tuning) => tuning.communicators.iter().collect(),
+            None => self.read.iter().flat_map(|read| self.communicator_of(read, communicator)).collect::<Vec<_>>(),
+        };
+        let choices = choices.into_iter().flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices);
         choices.filter(|(bytes, _)| *bytes == case.bytes()).map(|(_, used)| used).collect()
+    }
+
+    /// A communicator in a log that has all of them.
+    fn communicator_of<'a>(&self, read: &'a Read, at: u32) -> Option<&'a CommunicatorRead> {
+        read.communicators.get(at as usize).filter(|_| read.communicators.len() == self.communicators as usize)
     }
 
     /// What `rank` used for the case on every communicator; nothing when one of them tells nothing.

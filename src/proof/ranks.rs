@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(sum(&[holds.clone(), unknown.clone()], true), State::Unverified);
         assert_eq!(sum(&[holds.clone(), lacks.clone(), unknown.clone()], true), State::Partly);
         assert_eq!(sum(&[lacks.clone(), lacks.clone()], true), State::Overridden);
-        assert_eq!(sum(&[lacks.clone()], false), State::NotApplied);
+        assert_eq!(sum(std::slice::from_ref(&lacks), false), State::NotApplied);
         assert_eq!(sum(&[], true), State::Unverified);
         assert_eq!(Outcome::sum(&[holds.clone(), lacks.clone()], true).lacking, [1]);
         assert_eq!(holds.and(unknown.clone()).and(lacks.clone()), lacks);

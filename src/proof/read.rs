@@ -256,6 +256,20 @@ fn gaps(log: &Log) -> Vec<String> {
     gaps
 }
 
+impl GraphRead {
+    /// Whether it is one of rings.
+    #[must_use]
+    pub fn is_ring(&self) -> bool {
+        self.pattern == 4
+    }
+
+    /// Whether it is one of trees, in any of their shapes.
+    #[must_use]
+    pub fn is_tree(&self) -> bool {
+        (1..=3).contains(&self.pattern)
+    }
+}
+
 impl std::fmt::Display for GraphRead {
     /// `2 channels at 20.0 GB/s, PHB/PIX`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

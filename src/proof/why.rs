@@ -10,8 +10,6 @@ use super::used::Used;
 use crate::collective::Case;
 use crate::nccl::words::Protocol;
 
-/// NCCL's number of the ring among the patterns of its graph search.
-const RING: u32 = 4;
 /// The lowest bandwidth the graph search goes down to: what it settles for when nothing else is found.
 const LAST_RESORT: f64 = 0.1;
 
@@ -47,7 +45,7 @@ pub fn chosen(visits: &[Evidence], index: usize, case: &Case) -> Chosen {
         let used = (0..visit.ranks()).filter_map(|rank| visit.used(index, case, rank)).flatten();
         add(&mut chosen.used, used.cloned());
         let ranks = visit.read.iter().flat_map(|read| &read.communicators).flat_map(|of| &of.ranks);
-        add(&mut chosen.rings, ranks.flat_map(|rank| &rank.graphs).filter(|graph| graph.pattern == RING).cloned());
+        add(&mut chosen.rings, ranks.flat_map(|rank| &rank.graphs).filter(|graph| graph.is_ring()).cloned());
     }
     chosen.transports = transports(visits);
     chosen

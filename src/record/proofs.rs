@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::journal::Journal;
 use super::run::Header;
 use super::visit::{UsedBy, Visit};
-use crate::collective::Case;
 use crate::error::Result;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
 use crate::proof::{
-    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, Used, VariableProof,
-    why,
+    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, VariableProof, why,
 };
 
 /// What is known of one arm.
@@ -178,10 +176,8 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&R
         seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
         files: lines.collect(),
         read: visit.read.clone(),
-        used: match choices {
-            Some(choices) => logged(header, choices),
-            None => visit.used.iter().flat_map(observations).collect(),
-        },
+        used: visit.used.iter().flat_map(observations).collect(),
+        tuning: choices.cloned(),
         paths: [].into(),
     }
 }
@@ -195,24 +191,4 @@ fn observations(by: &UsedBy) -> impl Iterator<Item = Observation> + '_ {
             used: by.used.clone(),
         })
     })
-}
-
-/// What rank 0 logged for every case, taken for all ranks and communicators: they must choose the same, or the collective
-/// would not end.
-fn logged(header: &Header, choices: &Read) -> Vec<Observation> {
-    let plan = &header.plan;
-    let told: Vec<_> = choices.communicators.iter().flat_map(|of| &of.ranks).flat_map(|rank| &rank.choices).collect();
-    let of_case = |(case, of): (usize, &Case)| {
-        let used = told.iter().find(|(bytes, _)| *bytes == of.bytes()).map(|(_, used)| used);
-        let all = move |used: &Used| {
-            let everywhere =
-                (0..plan.communicators).flat_map(|communicator| (0..plan.ranks).map(move |rank| (communicator, rank)));
-            let used = used.clone();
-            everywhere
-                .map(move |(communicator, rank)| Observation { communicator, case, rank, used: used.clone() })
-                .collect::<Vec<_>>()
-        };
-        used.map(all).unwrap_or_default()
-    };
-    plan.cases.iter().enumerate().flat_map(of_case).collect()
 }

@@ -35,9 +35,8 @@ fn choices(run: &Run) -> Sheet {
         Column::new("transport", "pairs", Align::Left),
         Column::new("graph search", "channels × GB/s, path", Align::Left).spare(1),
     ]);
-    for case in 0..run.header.plan.cases.len() {
+    for (case, mut size) in distinct(run) {
         sheet.blank();
-        let mut size = label(run, case);
         for proofs in &run.proofs {
             let Some(of) = proofs.chosen.iter().find(|of| of.cases.contains(&case)) else { continue };
             let Chosen { used, transports, rings } = &of.what;
@@ -56,6 +55,23 @@ fn choices(run: &Run) -> Sheet {
         }
     }
     sheet
+}
+
+/// The cases to show: one for each size whose choices are the same in all modes, else one for each mode, which is named.
+fn distinct(run: &Run) -> Vec<(usize, String)> {
+    let all = 0..run.header.plan.cases.len();
+    let chosen = |case: usize| {
+        let of_arm = |proofs: &ArmProofs| proofs.chosen.iter().position(|of| of.cases.contains(&case));
+        run.proofs.iter().map(of_arm).collect::<Vec<_>>()
+    };
+    let kin = |case: usize| all.clone().filter(move |other| label(run, *other) == label(run, case));
+    let alike = |case: usize| kin(case).all(|other| chosen(other) == chosen(case));
+    let shown = all.clone().filter(|case| !alike(*case) || kin(*case).next() == Some(*case));
+    let named = |case: usize| {
+        let mode = if alike(case) { String::new() } else { format!(" {}", run.header.plan.cases[case].mode) };
+        (case, label(run, case) + &mode)
+    };
+    shown.map(named).collect()
 }
 
 /// What differs between ranks or visits, each once; `?` for what is not known.
@@ -117,9 +133,10 @@ mod tests {
             chosen: vec![OfCases { cases: all, what: chosen }],
         }];
         let shown = render(&run, Style::default());
-        assert!(shown.contains("SHM/direct 8"), "{shown}");
-        assert!(shown.contains("no effect here: it acts on Simple only"), "{shown}");
-        assert!(shown.contains("asked: NCCL_BUFFSIZE=16777216"), "{shown}");
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for told in ["SHM/direct 8", "no effect here: it acts on Simple only", "asked: NCCL_BUFFSIZE=16777216"] {
+            assert!(words.contains(told), "{told} is not in {shown}");
+        }
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     }
 }

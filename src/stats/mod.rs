@@ -32,6 +32,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Beside it: [`Cell::joint`] makes one cell of all sizes of an env set, judged as a family of its own; [`judge_runs`]
+//! compares two runs; a cell whose visits hold their own p95 as single value has the typical p95 with its interval.
+//! [`Looks::next`] says when the next verdicts are due; a run should end at a look.
 
 mod cell;
 mod comparison;

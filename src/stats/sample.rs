@@ -36,12 +36,7 @@ pub struct Summary {
 impl Sample {
     /// A sample of these times, in any order. An error when there is none, or one is not a positive finite number.
     pub fn new(mut times: Vec<f64>) -> Result<Self> {
-        if times.is_empty() {
-            return Err(Error::new(Kind::Incomplete, "a replicate has no iterations"));
-        }
-        if let Some((at, bad)) = times.iter().enumerate().find(|(_, t)| !(t.is_finite() && **t > 0.0)) {
-            return Err(Error::new(Kind::Incomplete, format!("iteration {at} of a replicate took {bad} µs")));
-        }
+        check(&times)?;
         times.sort_unstable_by(f64::total_cmp);
         Ok(Self(times))
     }
@@ -51,9 +46,10 @@ impl Sample {
     /// The start goes in blocks of a tenth for as long as the median of a block lies away from the median of the second
     /// half by more than four standard errors (from the median absolute deviation, so that the tail of a replicate
     /// neither hides nor fakes a start) and by more than 0.1%. At most half is cut. Below ten iterations nothing is.
-    pub fn settled(times: Vec<f64>) -> Result<Settled> {
-        let (cut, settled) = Self::new(times.clone()).map(|_| start(&times))?;
-        Ok(Settled { sample: Self::new(times[cut..].to_vec())?, cut, settled })
+    pub fn settled(mut times: Vec<f64>) -> Result<Settled> {
+        check(&times)?;
+        let (cut, settled) = start(&times);
+        Ok(Settled { sample: Self::new(times.split_off(cut))?, cut, settled })
     }
 
     /// All iterations of several samples together; `None` without any.
@@ -98,6 +94,16 @@ impl Sample {
             p99: self.quantile(0.99),
             min: Micros(self.0[0]),
         }
+    }
+}
+
+fn check(times: &[f64]) -> Result<()> {
+    if times.is_empty() {
+        return Err(Error::new(Kind::Incomplete, "a replicate has no iterations"));
+    }
+    match times.iter().enumerate().find(|(_, time)| !(time.is_finite() && **time > 0.0)) {
+        Some((at, bad)) => Err(Error::new(Kind::Incomplete, format!("iteration {at} of a replicate took {bad} µs"))),
+        None => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@
 /// The degrees of freedom that the prior variance counts for.
 const PRIOR_FREEDOM: f64 = 1.5;
 /// A priori, the variance between visits is this many times what communicators alone would cause: as in stream mode, the
-/// noisiest measured (5.5; graph mode 1.9, lone calls 0.9).
+/// noisiest measured (5.8; graph mode 1.9, lone calls 0.7).
 const PRIOR_RATIO: f64 = 6.0;
 /// The degrees of freedom that [`PRIOR_RATIO`] counts for against the ratios measured in the family.
 const PRIOR_RATIO_FREEDOM: f64 = 4.0;

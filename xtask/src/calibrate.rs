@@ -25,6 +25,8 @@ pub struct OfSize {
     pub process: f64,
     /// How much slower the first communicator of a process is than the others.
     pub first: f64,
+    /// The variance between the means of processes, over what their communicators alone would cause.
+    pub ratio: f64,
 }
 
 /// Noise of one mode.
@@ -91,10 +93,14 @@ pub fn measure(column: usize) -> Result<Measured> {
     let freedom = ((PROCESSES - 1) * (COMMUNICATORS - 1)) as f64;
     let of_size = |size: usize| {
         let within = residuals.iter().map(|row: &[f64; SIZES]| row[size].powi(2)).sum::<f64>() / freedom;
-        let spread = (0..PROCESSES).map(|process| (level(process, size) - overall(size)).powi(2)).sum::<f64>();
-        let process = spread / (PROCESSES - 1) as f64 - within / COMMUNICATORS as f64;
-        let others = mean((1..COMMUNICATORS).map(|k| position(k, size)));
-        OfSize { communicator: within.sqrt(), process: process.max(0.0).sqrt(), first: position(0, size) - others }
+        let squares = (0..PROCESSES).map(|process| (level(process, size) - overall(size)).powi(2)).sum::<f64>();
+        let (between, cause) = (squares / (PROCESSES - 1) as f64, within / COMMUNICATORS as f64);
+        OfSize {
+            communicator: within.sqrt(),
+            process: (between - cause).max(0.0).sqrt(),
+            first: position(0, size) - mean((1..COMMUNICATORS).map(|k| position(k, size))),
+            ratio: between / cause,
+        }
     };
     let levels: Vec<[f64; SIZES]> =
         (0..PROCESSES).map(|process| std::array::from_fn(|size| level(process, size))).collect();
@@ -115,6 +121,7 @@ pub fn print() -> Result<()> {
         "communicator_sd",
         "process_sd",
         "first",
+        "variance_ratio",
         "correlation",
         "process_correlation",
         "skew",
@@ -126,6 +133,7 @@ pub fn print() -> Result<()> {
                 of.communicator,
                 of.process,
                 of.first,
+                of.ratio,
                 measured.correlation,
                 measured.process_correlation,
                 measured.skew,
@@ -137,4 +145,17 @@ pub fn print() -> Result<()> {
     }
     table.print();
     table.save(&results().join("calibration.csv"), "cargo xtask calibrate")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_mode_has_slow_first_communicators_and_processes_that_differ() {
+        let [graph, stream] = [6, 3].map(|column| measure(column).unwrap());
+        assert!(stream.sizes.iter().all(|size| size.first > 0.06 && size.process > 0.02));
+        assert!(graph.sizes.iter().all(|size| size.first < 0.05 && size.process < 0.012));
+        assert!(stream.process_correlation > 0.9 && graph.correlation == 0.0);
+    }
 }

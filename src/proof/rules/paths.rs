@@ -64,15 +64,18 @@ fn reaches(look: &Look, level: PathLevel, pair: (u32, u32)) -> Option<bool> {
     Some(distance <= level)
 }
 
-/// Whether NVLink is known to join all pairs: the system says so, or every graph NCCL found goes over NVLink.
+/// Whether NVLink is known to join all pairs: the system says so, or every ring and every tree NCCL found goes over NVLink.
 fn all_nvlink(look: &Look) -> bool {
-    let paths = &look.evidence.paths;
-    let told = !paths.is_empty() && paths.values().all(|path| matches!(path, Path::Nvl(_) | Path::Loc));
-    let graphs = |rank: u32| {
-        let over = |rank: &RankRead| !rank.graphs.is_empty() && rank.graphs.iter().all(|graph| graph.intra == "NVL");
-        look.logged(rank).is_some_and(|ranks| ranks.into_iter().all(over))
+    let (paths, ranks) = (&look.evidence.paths, look.evidence.devices.len());
+    let all = ranks > 1 && paths.len() == ranks * (ranks - 1);
+    let told = all && paths.values().all(|path| matches!(path, Path::Nvl(_) | Path::Loc));
+    let over = |rank: &RankRead| {
+        // NCCL searches a ring and a tree: where one is missing, a line was lost.
+        let both = rank.graphs.iter().any(|graph| graph.is_ring()) && rank.graphs.iter().any(|graph| graph.is_tree());
+        both && rank.graphs.iter().all(|graph| graph.intra == "NVL")
     };
-    told || (look.evidence.ranks() > 0 && look.ranks().all(graphs))
+    let found = |rank: u32| look.logged(rank).is_some_and(|ranks| ranks.into_iter().all(over));
+    told || (ranks > 0 && look.ranks().all(found))
 }
 
 /// `NCCL_P2P_DISABLE`, of which only 1 counts.

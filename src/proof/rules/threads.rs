@@ -65,12 +65,14 @@ fn allowed(asked: i64, used: &Used) -> Vec<i64> {
 
 /// Without a profiler: the table of the most threads, which rank 0 tells for all.
 fn by_table(look: &Look, used: &Used) -> Finding {
-    let logged = look.logged(0).unwrap_or_default();
-    let most = |rank: &&RankRead| {
+    let told = look.evidence.tuning.as_ref().or(look.evidence.read.as_ref());
+    let zero =
+        told.into_iter().flat_map(|read| &read.communicators).filter_map(|of| of.ranks.iter().find(|of| of.rank == 0));
+    let most = |rank: &RankRead| {
         let cells = || rank.threads.iter().filter(|(a, p, _)| (a, p) == (&used.algorithm, &used.protocol));
         cells().map(|(_, _, threads)| *threads).next_back()
     };
-    let most: Option<Vec<u32>> = logged.iter().map(most).collect();
+    let most: Option<Vec<u32>> = zero.map(most).collect();
     match most.as_deref() {
         None | Some([]) => Finding::Unknown("threads are not recorded".to_owned()),
         Some(most) => match most.iter().find(|most| i64::from(**most) != look.number()) {

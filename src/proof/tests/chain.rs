@@ -32,8 +32,9 @@ fn one_rank_without_it_is_partly_and_named() {
 
 #[test]
 fn a_rank_that_used_something_else_lacks_it() {
-    let mut evidence = two_processes("NCCL_PROTO=LL", "NCCL_PROTO=LL");
-    evidence.used[1].used.protocol = Protocol::Simple;
+    let simple = Used { protocol: Protocol::Simple, ..ring_ll() };
+    let evidence = two_processes("NCCL_PROTO=LL", "NCCL_PROTO=LL");
+    let evidence = evidence.using_each(|rank| Some(if rank == 1 { simple.clone() } else { ring_ll() }));
     let proof = evidence.proof("NCCL_PROTO");
     assert_eq!((proof.state, proof.lacking.as_slice()), (State::Partly, [1].as_slice()));
 }
@@ -80,7 +81,7 @@ fn a_use_that_was_recorded_on_some_communicators_or_in_the_other_mode_only_prove
     evidence.communicators = 2;
     assert_eq!(evidence.state("NCCL_PROTO"), State::Unverified);
     evidence.communicators = 1;
-    evidence.used[1].used.captured = Some(false);
+    let evidence = evidence.using_each(|rank| Some(Used { captured: Some(rank == 0), ..ring_ll() }));
     assert_eq!(evidence.state("NCCL_PROTO"), State::Unverified, "timed as a graph, recorded eagerly");
 }
 

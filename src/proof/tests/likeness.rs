@@ -17,10 +17,11 @@ impl Arm {
     }
 
     fn like(&self, baseline: &Self, cases: &[Case]) -> Likeness {
-        let proof =
-            |arm: &'_ Self| -> (Vec<Evidence>, Vec<Vec<VariableProof>>) { (arm.visits.clone(), arm.cases.clone()) };
-        let (own, other) = (proof(self), proof(baseline));
-        likeness(&ArmProof { visits: &own.0, cases: &own.1 }, &ArmProof { visits: &other.0, cases: &other.1 }, cases)
+        likeness(&self.proof(), &baseline.proof(), cases)
+    }
+
+    fn proof(&self) -> ArmProof<'_> {
+        ArmProof { visits: &self.visits, cases: &self.cases }
     }
 }
 
@@ -52,8 +53,8 @@ fn another_choice_channel_warp_or_transport_is_a_difference() {
     }
     let linked = visit("", "").reading(&log_of("2.28.3-default-2ranks-nvlink.log")).using(&ring_ll());
     assert_eq!(Arm::new(linked, &cases).like(&baseline, &cases), Likeness::Different("the transports".into()));
-    let mut one_rank = through_host("", &ring_ll());
-    one_rank.used[1].used.warps = Some(8);
+    let one_rank = through_host("", &ring_ll());
+    let one_rank = one_rank.using_each(|rank| Some(Used { warps: Some(if rank == 1 { 8 } else { 16 }), ..ring_ll() }));
     assert!(matches!(Arm::new(one_rank, &cases).like(&baseline, &cases), Likeness::Different(_)));
     let mut later = through_host("", &ring_ll());
     later.version = Some("2.28.9".parse().unwrap());
@@ -85,8 +86,7 @@ fn likeness_needs_exact_figures_of_every_rank_and_case() {
     let like = |evidence: Evidence| Arm::new(evidence, &cases).like(&baseline, &cases);
     assert!(matches!(like(through_host("", &bound)), Likeness::Unknown(_)), "an upper bound");
     assert!(matches!(like(visit("", "").version("2.28.3").using(&ring_ll())), Likeness::Unknown(_)), "no log");
-    let mut missing = through_host("", &ring_ll());
-    missing.used.pop();
+    let missing = through_host("", &ring_ll()).using_each(|rank| (rank == 0).then(ring_ll));
     assert!(matches!(like(missing), Likeness::Unknown(_)), "one rank is not recorded");
     let two = [graph(), case(SIZES[1], Mode::Graph)];
     assert!(matches!(baseline.like(&baseline, &two), Likeness::Unknown(_)), "the second case is not recorded");

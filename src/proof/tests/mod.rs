@@ -84,9 +84,14 @@ impl Evidence {
     }
 
     /// With `used` in case 0 on every rank.
-    fn using(mut self, used: &Used) -> Self {
-        let on = |rank| Observation { communicator: 0, case: 0, rank, used: used.clone() };
-        self.used = (0..self.ranks()).map(on).collect();
+    fn using(self, used: &Used) -> Self {
+        self.using_each(|_| Some(used.clone()))
+    }
+
+    /// With what `used` gives for each rank in case 0.
+    fn using_each(mut self, used: impl Fn(u32) -> Option<Used>) -> Self {
+        let on = |rank| Some(Observation { communicator: 0, case: 0, rank, used: used(rank)? });
+        self.used = (0..self.ranks()).filter_map(on).collect();
         self
     }
 

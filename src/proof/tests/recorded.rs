@@ -46,6 +46,21 @@ fn without_a_profiler_the_log_tells_what_was_used() {
 }
 
 #[test]
+fn without_a_profiler_a_process_that_is_not_timed_tells_for_those_that_are() {
+    // The timed process logs no TUNING: neither choices nor the table of threads.
+    let whole = text_of("2.21.5-pcie-ll-2ranks-hostmem.log");
+    let tuning = |line: &&str| line.contains("Bytes -> Algo") || line.contains("|");
+    let timed = whole.lines().filter(|line| !tuning(line)).collect::<Vec<_>>().join("\n") + "\n";
+    let mut evidence = visit(HOST_MEMORY, PCIE_LL).reading(&log::read(timed.as_bytes()));
+    assert_eq!(evidence.state("NCCL_PROTO"), State::Unverified);
+    evidence.tuning = Some(Read::of(&log_of("2.21.5-pcie-ll-2ranks-hostmem.log")));
+    assert_eq!(states(&evidence, &graph()), pcie_ll());
+    let mut evidence = visit("", "NCCL_PROTO=Simple").version("2.21.5");
+    evidence.tuning = Some(Read::of(&log_of("2.21.5-default-2ranks-nvlink.log")));
+    assert_eq!(evidence.state("NCCL_PROTO"), State::NotApplied);
+}
+
+#[test]
 fn eight_ranks_on_two_gpus_are_judged_by_pairs_on_different_gpus() {
     let set = format!("{PCIE_LL} NCCL_MULTI_RANK_GPU_ENABLE=1");
     let mut evidence = visit(HOST_MEMORY, &set);

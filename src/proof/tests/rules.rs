@@ -190,11 +190,9 @@ fn what_forbids_is_satisfied_by_what_was_not_used_and_what_permits_by_its_being_
 #[test]
 fn variables_of_captured_calls_have_no_effect_on_eager_ones() {
     let evidence = |mode| {
-        let mut evidence = visit("", "NCCL_GRAPH_REGISTER=0 NCCL_LAUNCH_MODE=PARALLEL NCCL_GRAPH_MIXING_SUPPORT=0");
-        evidence = evidence.using(&used(Algorithm::Ring, Protocol::Simple, 2, 17));
-        for observation in &mut evidence.used {
-            observation.used.captured = Some(mode == Mode::Graph);
-        }
+        let evidence = visit("", "NCCL_GRAPH_REGISTER=0 NCCL_LAUNCH_MODE=PARALLEL NCCL_GRAPH_MIXING_SUPPORT=0");
+        let simple = used(Algorithm::Ring, Protocol::Simple, 2, 17);
+        let evidence = evidence.using(&Used { captured: Some(mode == Mode::Graph), ..simple });
         judge(&evidence, 0, &case(SIZES[0], mode)).into_iter().map(|proof| proof.state).collect::<Vec<_>>()
     };
     assert_eq!(evidence(Mode::Stream), [State::NoEffectHere, State::NoEffectHere, State::Unverified]);

@@ -107,13 +107,12 @@ fn troubled() -> Run {
     invalid.verdict_reason = Some("3 of 14400 outputs are wrong".into());
     invalid.applied = Applied::NotApplied;
     invalid.wrong_outputs = 3;
+    invalid.first_wrong =
+        Some(WrongElement { rank: 5, call: 12, element: 511, found: "NaN".into(), expected: "36".into() });
     let mut tuned = run.visits.iter_mut().filter(|visit| visit.arm.set == 1);
     let mut next = || tuned.next().expect("six visits");
     let (first, second, third) = (next(), next(), next());
     first.outcome = Outcome::WrongData;
-    first.replicates[3].checks.wrong = 3;
-    first.replicates[3].checks.first_wrong =
-        Some(WrongElement { rank: 5, call: 12, element: 511, found: "NaN".into(), expected: "36".into() });
     let at = At { phase: Phase::First, communicator: 0, case: None, rank: None };
     for visit in [second, third] {
         visit.outcome = Outcome::TimedOut { at: Some(at), seconds: 60 };

@@ -18,7 +18,8 @@ pub struct Noise {
 
 /// `communicator` and `process` in percent, `correlation` over sizes of both.
 fn plain(name: &str, communicator: f64, process: f64, correlation: f64, skew: f64) -> Noise {
-    let size = OfSize { communicator: communicator / 100.0, process: process / 100.0, first: 0.0 };
+    let ratio = 1.0 + 6.0 * (process / communicator).powi(2);
+    let size = OfSize { communicator: communicator / 100.0, process: process / 100.0, first: 0.0, ratio };
     let of = Measured { sizes: vec![size; SIZES], correlation, process_correlation: correlation, skew };
     Noise { name: name.to_owned(), of, drift: 0.01 }
 }

@@ -199,3 +199,22 @@ fn product(world: &mut World, rounds: u32) -> Result<Tally> {
     }
     Ok(tally.map(|sum| sum / judged.len() as f64))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_and_the_formula_written_out_here_agree() {
+        let truth = Truth::of(0.0);
+        for model in noise::measured("").unwrap() {
+            let mut world = World::new(&model, &truth, 7, 0);
+            world.run(5);
+            let written_out = tally(&differences(&world, truth.communicators), 5, Some(Prior(1.5, 6.0, 4.0)));
+            let library = product(&mut world, 5).unwrap();
+            for (one, other) in written_out.iter().zip(library) {
+                assert!((one - other).abs() < 1e-9, "{}: {written_out:?} {library:?}", model.name);
+            }
+        }
+    }
+}
