@@ -58,6 +58,17 @@ fn a_sound_box_is_accepted_and_its_run_can_be_judged_again() {
 }
 
 #[test]
+fn throttling_and_link_errors_are_failures() {
+    let home = home(SOUND);
+    let ailment = [("NCCLSWEEP_EMULATE_AILMENT", "power@1;replays:3@0")];
+    let ran = ncclsweep(home.path(), "accept plan.toml --emulate --quiet", &ailment);
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let shown = text(&ran.stdout);
+    assert!(shown.contains("GPUs throttled: fail, GPU 1: sw_power_cap"), "{shown}");
+    assert!(shown.contains("of 10 requirements 2 failed"), "{shown}");
+}
+
+#[test]
 fn a_box_that_became_slower_than_its_golden_run_is_not_accepted() {
     let home = home("[require.golden]\nrun = \"golden\"\n");
     let golden = "--emulate --config plan.toml --quiet --out golden";

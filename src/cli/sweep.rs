@@ -108,7 +108,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let complete = ended != Ended::Interrupted;
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
-    run.warnings = warnings;
+    run.warnings.splice(0..0, warnings);
     document::write(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
