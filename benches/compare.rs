@@ -81,6 +81,7 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 timings: Timings::default(),
                 evidence: Vec::new(),
                 used: Vec::new(),
+                untimed: Default::default(),
                 read: None,
                 replicates: replicates.collect(),
             };

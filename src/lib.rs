@@ -4,6 +4,7 @@
 //! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
+pub mod accept;
 pub mod cli;
 pub mod collective;
 pub mod compare;

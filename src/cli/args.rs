@@ -61,6 +61,8 @@ pub enum Command {
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
     Compare(Compare),
+    /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
+    Accept(Box<Accept>),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -83,8 +85,48 @@ pub struct Compare {
     pub format: crate::report::Format,
 }
 
-/// What to measure, on what, how long, and where results go.
+/// Which plan, which run, and what to print.
 #[derive(Debug, Args)]
+pub struct Accept {
+    /// The plan: a TOML file (see bench-configs/accept/)
+    pub plan: PathBuf,
+    /// Judge this run instead of making one: its folder, or its run.json
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["emulate", "nccl", "out", "allow_busy", "redact"])]
+    pub run: Option<PathBuf>,
+    /// Rehearse on an emulated box, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// NCCL library: a file or its folder [default: the one the loader finds]
+    #[arg(long, value_name = "PATH")]
+    pub nccl: Vec<PathBuf>,
+    /// Measure although other processes use the GPUs; the results say so
+    #[arg(long)]
+    pub allow_busy: bool,
+    /// Folder of the run [default: results/TIME-HOST-GPUS]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace host name, UUIDs and paths in everything that is stored
+    #[arg(long)]
+    pub redact: bool,
+    /// What to print: table, json, junit
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: crate::report::accept::Form,
+    /// Write JUnit XML to this file too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What to measure, on what, how long, and where results go.
+#[derive(Debug, Default, Args)]
 pub struct Sweep {
     /// Use the first N GPUs [default: all]
     #[arg(long, value_name = "N", conflicts_with = "devices", help_heading = "GPUs")]

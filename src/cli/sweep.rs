@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let exit = exit(&run, ended);
     match baseline {
         Some(baseline) if ended != Ended::Interrupted => {
-            let new = Stored { place: folder.display().to_string(), run, tally };
+            let new = Measured { folder, run, tally, ended }.stored();
             Ok(exit.min(since(args, &baseline, &new)?))
         }
         _ => Ok(exit),
@@ -77,6 +77,14 @@ pub struct Measured {
     pub ended: Ended,
 }
 
+impl Measured {
+    /// As it would be read back.
+    pub fn stored(self) -> Stored {
+        let place = self.folder.display().to_string();
+        Stored { place, folder: Some(self.folder), run: self.run, tally: self.tally }
+    }
+}
+
 /// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.
 pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Result<()>) -> Result<Measured> {
     let interrupt = Interrupt::install()?;
@@ -100,7 +108,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let complete = ended != Ended::Interrupted;
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
-    run.warnings = warnings;
+    run.warnings.splice(0..0, warnings);
     document::write(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
