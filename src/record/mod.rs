@@ -5,6 +5,7 @@ pub mod document;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
+pub mod outcome;
 pub mod proofs;
 pub mod redact;
 pub mod run;

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod child;
+pub mod deadlines;
 pub mod emulator;
 pub mod library;
 pub mod nccl_log;
@@ -13,3 +14,4 @@ pub mod private;
 pub mod provenance;
 pub mod sweep;
 pub mod visit;
+mod watch;
