@@ -228,6 +228,8 @@ impl std::fmt::Display for RanksDoing {
 /// What the signs of a failure mean, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnosis {
+    /// What was seen.
+    pub sign: String,
     /// What is the matter.
     pub meaning: String,
     /// The next step.

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::shm;
 use crate::plan::environment::Environment;
 use crate::wire::{self, Received};
 
@@ -158,16 +159,19 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         }
     }
 
-    /// Ends the child and all of its group: asks, waits a moment, kills.
+    /// Ends the child and all of its group: asks, waits a moment, kills. What it leaves in `/dev/shm` goes with it.
     pub fn end(&mut self) -> std::io::Result<ExitStatus> {
+        let shared = shm::held_by(self.id());
         self.signal(Signal::SIGTERM);
-        if let Some(status) = self.wait(GRACE)? {
-            // Descendants that ignored the question get no second one.
-            self.signal(Signal::SIGKILL);
-            return Ok(status);
-        }
+        let ended = self.wait(GRACE);
+        // Descendants that ignored the question get no second one.
         self.signal(Signal::SIGKILL);
-        self.process.wait()
+        let status = match ended? {
+            Some(status) => Ok(status),
+            None => self.process.wait(),
+        };
+        shm::remove(shared);
+        status
     }
 
     fn signal(&self, signal: Signal) {

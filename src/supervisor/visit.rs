@@ -5,6 +5,7 @@ use std::path::Path;
 use super::child::{Child, Spec, WIRE_FD};
 pub use super::deadlines::Deadlines;
 use super::deadlines::Pace;
+use super::diagnose::diagnose;
 use super::prepare::lead_to_libraries;
 use super::private::Private;
 use super::watch::Watch;
@@ -117,6 +118,7 @@ pub fn visit(
     };
     let mut visit = watch.finish(outcome);
     add_evidence(&mut visit, &output, &log);
+    visit.diagnosis = diagnose(plan, &visit, &end_of(&log));
     if let (Some(worker), true) = (&visit.worker, log.exists()) {
         // The user's file is a favour: a visit is not lost because it cannot be written.
         let _ = wish.grant(&log, worker.pid, &provenance::host());
@@ -178,8 +180,8 @@ const MOST_OUTPUT: u64 = 256 << 20;
 const EVIDENCE_LINES: usize = 12;
 const EVIDENCE_WIDTH: usize = 400;
 
-/// The last lines of a file; reads its end only.
-fn last_lines(file: &Path) -> Vec<String> {
+/// The end of a file as text, empty when it cannot be read.
+fn end_of(file: &Path) -> String {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(file)?;
@@ -189,8 +191,12 @@ fn last_lines(file: &Path) -> Vec<String> {
         file.take(64 << 10).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// The last lines of a file, each at most so long.
+fn last_lines(file: &Path) -> Vec<String> {
+    let text = end_of(file);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(EVIDENCE_LINES)..];
     last.iter().map(|line| shorten(line)).collect()
