@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod collective;
+pub mod compare;
 pub mod error;
 pub mod gpu;
 pub mod nccl;

@@ -1,12 +1,14 @@
 //! The command line: arguments, one file per command, exit codes.
 
 mod args;
+mod compare;
 mod draft;
 mod dry_run;
 mod exit;
 mod explain;
 mod interrupt;
 mod progress;
+mod report;
 mod sweep;
 mod terminal;
 
@@ -40,6 +42,9 @@ pub fn main() -> Exit {
         }
     };
     run(arguments).unwrap_or_else(|error| {
+        if exit::reader_has_left(&error) {
+            return Exit::Held;
+        }
         exit::show(&error);
         error.kind().into()
     })
@@ -48,6 +53,8 @@ pub fn main() -> Exit {
 fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        Some(args::Command::Report(args)) => report::run(&args),
+        Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }

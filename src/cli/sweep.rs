@@ -10,12 +10,14 @@ use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
 use super::terminal;
+use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
+use crate::record::stored::Stored;
 use crate::record::summary::Tally;
 use crate::record::{document, redact};
 use crate::report::{self, Format};
@@ -27,15 +29,63 @@ use crate::supervisor::visit::{Deadlines, Setup};
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
+    let draft = || if args.resume.is_some() { Ok(None) } else { Draft::new(args).map(Some) };
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
+    let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
+    let comparable = |header: &Header| match &baseline {
+        Some(baseline) => compare::check(baseline, header),
+        None => Ok(()),
+    };
+    let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
+    show(args, &run, &folder)?;
+    if !args.quiet {
+        eprintln!("results in {}", folder.display());
+    }
+    let exit = exit(&run, ended);
+    match baseline {
+        Some(baseline) if ended != Ended::Interrupted => {
+            let new = Stored { place: folder.display().to_string(), run, tally };
+            Ok(exit.min(since(args, &baseline, &new)?))
+        }
+        _ => Ok(exit),
+    }
+}
+
+/// What `--baseline` asks for: under the report where that is for people, else on stderr, beside the document on stdout.
+fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
+    let comparison = compare::compare(baseline, new, None)?;
+    match args.format {
+        Format::Table => {
+            println!();
+            report::compare::write(&comparison, Format::Table, terminal::style(), &mut std::io::stdout().lock())?;
+        }
+        _ => eprint!("{}", report::compare::render(&comparison, report::Style::default())),
+    }
+    Ok(super::compare::exit(&comparison))
+}
+
+/// A run that was made and stored.
+pub struct Measured {
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// Its document.
+    pub run: Run,
+    /// The values behind it.
+    pub tally: Tally,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.
+pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Result<()>) -> Result<Measured> {
     let interrupt = Interrupt::install()?;
     let asked = || interrupt.asked();
     let private = Private::create()?;
-    let Begun { folder, setup, mut journal, header, warnings } = match &args.resume {
-        Some(folder) => resume(folder, args, &private, &asked)?,
-        None => begin(args, &private, &asked)?,
+    let Begun { folder, setup, mut journal, header, warnings } = match (&args.resume, draft) {
+        (Some(folder), _) => resume(folder, args, &private, fit, &asked)?,
+        (None, draft) => begin(args, draft.map_or_else(|| Draft::new(args), Ok)?, &private, fit, &asked)?,
     };
     let plan = &header.plan;
     if !args.quiet {
@@ -60,11 +110,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut run = document::make(&header, &journal, &tally, complete)?;
     run.warnings = warnings;
     document::write(&folder, &run, &journal)?;
-    show(args, &run, &folder)?;
-    if !args.quiet {
-        eprintln!("results in {}", folder.display());
-    }
-    Ok(exit(&run, ended))
+    Ok(Measured { folder, run, tally, ended })
 }
 
 /// Prints the results.
@@ -95,8 +141,13 @@ struct Begun {
 }
 
 /// A new run: everything is checked before its folder is made.
-fn begin(args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Begun> {
-    let draft = Draft::new(args)?;
+fn begin(
+    args: &Args,
+    draft: Draft,
+    private: &Private,
+    fit: &dyn Fn(&Header) -> Result<()>,
+    asked: &dyn Fn() -> bool,
+) -> Result<Begun> {
     let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
@@ -106,6 +157,7 @@ fn begin(args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Beg
     let setup = bench.setup(deadlines(args));
     let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
+    fit(&header)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
@@ -114,12 +166,19 @@ fn begin(args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Beg
 }
 
 /// The run in `folder`, continued with its own plan on the same bench.
-fn resume(folder: &Path, args: &Args, private: &Private, asked: &dyn Fn() -> bool) -> Result<Begun> {
+fn resume(
+    folder: &Path,
+    args: &Args,
+    private: &Private,
+    fit: &dyn Fn(&Header) -> Result<()>,
+    asked: &dyn Fn() -> bool,
+) -> Result<Begun> {
     let reopened = Journal::reopen(folder)?;
     if let Some(repaired) = &reopened.repaired {
         eprintln!("{repaired}");
     }
     let header = reopened.header;
+    fit(&header)?;
     let wanted = Wanted {
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),

@@ -1,6 +1,11 @@
 //! A made-up run for the tests of whatever reads one. Its figures are invented.
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 use super::run::{Applied, Backend, Cell, Header, Joint, LibraryFacts, Provenance, Run, SCHEMA, Verdict};
+use super::stored::Stored;
+use super::summary::Tally;
 use super::visit::{Checks, Outcome, Replicate, Timings, Visit, WorkerFacts};
 use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
 use crate::gpu::cuda::Device;
@@ -37,6 +42,32 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
     let visits = orders.enumerate().map(|(index, (round, arm))| visit(&header, index as u32, round, arm)).collect();
     let finished = "2026-03-14T09:27:24Z".parse().expect("a time");
     Run { header, finished, complete: true, visits, cells, joint, proofs: Vec::new(), warnings: Vec::new() }
+}
+
+/// `run` with noise in the value of every communicator (2%, and 1% between visits, drawn from `seed`), each cell's times being
+/// `factor` times those of the plain fixture.
+pub fn stored(mut run: Run, seed: u64, factor: impl Fn(&str, usize) -> f64) -> Stored {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    // A sum of twelve uniform numbers is as good as normal.
+    let mut normal = || (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;
+    let plan = &run.header.plan;
+    for visit in &mut run.visits {
+        let of_visit = 0.01 * normal();
+        for replicate in &mut visit.replicates {
+            let plain = (48.2 + 4.37 * replicate.case as f64) * ratio(visit.arm, replicate.case);
+            let level = plain * factor(&plan.sets[visit.arm.set].name, replicate.case);
+            replicate.median_us = level * (of_visit + 0.02 * normal()).exp();
+        }
+    }
+    let mut tally = Tally::default();
+    run.visits.iter().for_each(|visit| tally.add(visit).expect("positive times"));
+    for cell in &mut run.cells {
+        let typical = tally.cell(cell.arm, cell.case).expect("one visit a round").typical();
+        cell.visits = run.visits.iter().filter(|visit| visit.arm == cell.arm).count() as u32;
+        cell.median_us = typical.map(|typical| typical.point).or(cell.median_us);
+        cell.interval_us = typical.map(|typical| typical.interval.into());
+    }
+    Stored { place: format!("results/run-{seed}"), run, tally }
 }
 
 fn header(sets: &[&str], cases: &[Case]) -> Header {

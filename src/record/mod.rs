@@ -2,6 +2,7 @@
 //! [`summary`] (visits → cells), [`run`] and [`document`] (the summary of a whole run).
 
 pub mod document;
+pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
@@ -9,5 +10,6 @@ pub mod outcome;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod stored;
 pub mod summary;
 pub mod visit;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::drift::Conditions;
 use super::journal::Journal;
 use super::proofs::ArmProofs;
 use super::run::{Applied, Cell, Joint, Verdict};
@@ -24,6 +25,7 @@ struct ArmTally {
     visits: u32,
     failed: Vec<String>,
     checks: BTreeMap<usize, Checks>,
+    conditions: Conditions,
 }
 
 impl Tally {
@@ -50,6 +52,7 @@ impl Tally {
             arm.failed.push(visit.outcome.to_string());
             return Ok(());
         }
+        arm.conditions.add(visit);
         let mut values: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for replicate in &visit.replicates {
             values.entry(replicate.case).or_default().push(replicate.median_us);
@@ -74,15 +77,26 @@ impl Tally {
         self.arms.get(&arm).is_some_and(|arm| !arm.failed.is_empty())
     }
 
-    fn cell(&self, arm: Arm, case: usize) -> Result<stats::Cell> {
+    /// The visits of one cell.
+    pub fn cell(&self, arm: Arm, case: usize) -> Result<stats::Cell> {
         stats::Cell::new(self.cells.get(&(arm, case)).cloned().unwrap_or_default())
     }
 
-    fn checks(&self, arm: Arm, case: usize) -> Checks {
+    /// Under which clocks this arm was measured, and what else NVML said; nothing when no visit completed.
+    #[must_use]
+    pub fn conditions(&self, arm: Arm) -> Option<&Conditions> {
+        self.arms.get(&arm).map(|arm| &arm.conditions)
+    }
+
+    /// What the data checks of one cell found.
+    #[must_use]
+    pub fn checks(&self, arm: Arm, case: usize) -> Checks {
         self.arms.get(&arm).and_then(|arm| arm.checks.get(&case)).cloned().unwrap_or_default()
     }
 
-    fn failures(&self, arm: Arm) -> Option<String> {
+    /// How many visits of this arm failed and how the first of them did, when one did.
+    #[must_use]
+    pub fn failures(&self, arm: Arm) -> Option<String> {
         let arm = self.arms.get(&arm)?;
         let first = arm.failed.first()?;
         Some(format!("{} of {} visits failed: {first}", arm.failed.len(), arm.visits))
@@ -186,6 +200,7 @@ pub fn summarize(
             cell.applied = proof.map_or(Applied::Unverified, |proof| proof.applied(case));
             give_verdict(&mut cell, plan, tally, &judged, seconds);
             withhold_verdict(&mut cell, proof);
+            withhold_drift(&mut cell, plan, tally);
             cells.push(cell);
         }
     }
@@ -319,6 +334,20 @@ fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
     cell.verdict_reason = Some(reason);
 }
 
+/// Takes a verdict back that may be one on clocks, cooling or a faulty link.
+fn withhold_drift(cell: &mut Cell, plan: &Plan, tally: &Tally) {
+    if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
+        return;
+    }
+    let Some(baseline) = plan.arms().next() else { return };
+    let names = (plan.arm_name(cell.arm), plan.arm_name(baseline));
+    let both = tally.conditions(cell.arm).zip(tally.conditions(baseline));
+    if let Some(reason) = both.and_then(|(own, base)| own.unlike((&names.0, &names.1), base)) {
+        cell.verdict_reason = Some(format!("measured {}, but {reason}", cell.verdict));
+        cell.verdict = Verdict::Undecided;
+    }
+}
+
 /// Why a cell is undecided, with the time that would decide it.
 fn forecast(why: stats::Undecided, seconds_per_round: Option<f64>) -> String {
     match (why, seconds_per_round) {
@@ -337,3 +366,6 @@ impl From<stats::Verdict> for Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

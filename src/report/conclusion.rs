@@ -124,7 +124,7 @@ pub(super) fn of(run: &Run, arm: Arm, mode: Mode) -> Vec<&Cell> {
 }
 
 /// Smallest and largest ratio: `0.54–0.61`, or one of them when they print alike.
-fn extent(ratios: &[Option<f64>]) -> Option<String> {
+pub(super) fn extent(ratios: &[Option<f64>]) -> Option<String> {
     let known = || ratios.iter().flatten().copied();
     let (low, high) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
     let (first, last) = (units::significant(low), units::significant(high));

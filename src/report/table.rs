@@ -14,9 +14,9 @@ use super::sheet::{Align, Column, Sheet};
 use super::{findings, head};
 
 /// Narrowest report. A narrower terminal breaks its lines itself.
-const LEAST: usize = 60;
+pub(super) const LEAST: usize = 60;
 /// Widest text; tables may be wider.
-const WIDEST: usize = 110;
+pub(super) const WIDEST: usize = 110;
 /// Columns of a label and the blanks around it.
 const LABEL: usize = 11;
 /// Columns of the baseline's name in a title.
@@ -51,7 +51,7 @@ pub fn render(run: &Run, style: Style) -> String {
 }
 
 /// Lines with a label at their left; a label is not repeated.
-fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
+pub(super) fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
     let mut last = "";
     for Line { label, lead, text } in lines {
         let shown = if label == last { "" } else { label };
@@ -64,8 +64,8 @@ fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
 
 /// One table with its title.
 fn table(run: &Run, group: &Group, columns: usize) -> String {
-    let across = across(run, group);
-    let sheet = if across.width() <= columns { across } else { down(run, group).fit(columns, "set") };
+    let across = Some(across(run, group)).filter(|sheet| sheet.width() <= columns);
+    let sheet = across.unwrap_or_else(|| down(run, group).fit(columns, "set"));
     let base = cut_middle(&name(run, Arm { set: 0, library: 0 }), NAME);
     let several = arms(run).len() > 1;
     let tolerance = percent(run.header.plan.tolerance);

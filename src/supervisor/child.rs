@@ -223,3 +223,6 @@ pub fn signal_behind(status: ExitStatus, wrap: &[String]) -> Option<String> {
     let number = status.code().filter(|code| *code > 128 && !wrap.is_empty())? - 128;
     Signal::try_from(number).ok().map(|signal| signal.as_str().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ impl Deadlines {
         Self { setup: deadline, phase: deadline, fixed: true }
     }
 
-    pub(super) fn of(&self, phase: Phase) -> Duration {
+    fn of(&self, phase: Phase) -> Duration {
         match phase {
             Phase::Start | Phase::Init | Phase::First => self.setup,
             Phase::WarmUp | Phase::Capture | Phase::Timing | Phase::Check | Phase::Teardown => self.phase,

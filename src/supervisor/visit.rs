@@ -205,3 +205,6 @@ fn last_lines(file: &Path) -> Vec<String> {
 fn shorten(line: &str) -> String {
     line.chars().take(EVIDENCE_WIDTH).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,7 @@ fn figures(cell: &Cell) -> [String; 7] {
 }
 
 /// What Markdown would read as its own is escaped: in a table above all the pipe.
-fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.chars() {

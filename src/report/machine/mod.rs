@@ -1,7 +1,7 @@
 //! A run for programs and documents: [`Format`] and [`write`](fn@write).
 
 mod csv;
-mod markdown;
+pub(super) mod markdown;
 mod nccl_tests;
 
 use std::fmt;

@@ -44,7 +44,8 @@ pub fn run(program: &Path, number: u32, seed: u64) -> Result<()> {
             found.wrong += 1;
         }
     }
-    let mut table = Table::new(&["kills", "before_the_run", "after_the_end", "torn", "resumed", "visits_kept", "wrong"]);
+    let mut table =
+        Table::new(&["kills", "before_the_run", "after_the_end", "torn", "resumed", "visits_kept", "wrong"]);
     let counts = [number, found.before_the_run, found.after_the_end, found.torn, found.resumed];
     let counts = counts.into_iter().map(|count| count.to_string());
     table.push(counts.chain([found.visits_kept.to_string(), found.wrong.to_string()]).collect());

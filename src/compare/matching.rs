@@ -1,0 +1,61 @@
+//! [`Matching`]: which cell of the new run is which cell of the old one.
+
+use std::collections::HashMap;
+
+use crate::collective::Case;
+use crate::plan::schedule::{Arm, Plan};
+
+/// An arm and the index of a case.
+pub(super) type Key = (Arm, usize);
+
+/// Cells of two plans by the name of their set, their case and, where a run has several libraries, the version of NCCL.
+#[derive(Debug)]
+pub(super) struct Matching {
+    /// Old and new, in the order of the new plan.
+    pub both: Vec<(Key, Key)>,
+    pub only_old: Vec<Key>,
+    pub only_new: Vec<Key>,
+}
+
+impl Matching {
+    pub(super) fn of(old: &Plan, new: &Plan) -> Self {
+        // One library in each: then it is the library that changed, not the arm.
+        let by_version = old.libraries.len() > 1 || new.libraries.len() > 1;
+        let mut known: HashMap<(Name, Case), Key> = cells(old, by_version).collect();
+        let (mut both, mut only_new) = (Vec::new(), Vec::new());
+        for (name, key) in cells(new, by_version) {
+            match known.remove(&name) {
+                Some(before) => both.push((before, key)),
+                None => only_new.push(key),
+            }
+        }
+        let mut only_old: Vec<Key> = known.into_values().collect();
+        only_old.sort_unstable();
+        Self { both, only_old, only_new }
+    }
+
+    /// The arms that have cells in common, in the order of the new plan, with their cells.
+    pub(super) fn arms(&self) -> Vec<((Arm, Arm), Vec<(usize, usize)>)> {
+        let mut arms: Vec<((Arm, Arm), Vec<(usize, usize)>)> = Vec::new();
+        for ((old, before), (new, after)) in &self.both {
+            match arms.last_mut() {
+                Some((pair, cases)) if *pair == (*old, *new) => cases.push((*before, *after)),
+                _ => arms.push(((*old, *new), vec![(*before, *after)])),
+            }
+        }
+        arms
+    }
+}
+
+/// A set, and the library: by its version, and its place among those of that version.
+type Name = (String, Option<(String, usize)>);
+
+fn cells(plan: &Plan, by_version: bool) -> impl Iterator<Item = ((Name, Case), Key)> + '_ {
+    plan.arms().flat_map(move |arm| {
+        let libraries = &plan.libraries[..=arm.library];
+        let version = libraries[arm.library].version;
+        let same = libraries.iter().filter(|library| library.version == version).count();
+        let name: Name = (plan.sets[arm.set].name.clone(), by_version.then(|| (version.to_string(), same)));
+        plan.cases.iter().enumerate().map(move |(at, case)| ((name.clone(), *case), (arm, at)))
+    })
+}

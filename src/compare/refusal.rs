@@ -1,0 +1,108 @@
+//! Which runs must not be compared: their figures mean different things.
+
+use std::fmt::Display;
+
+use super::matching::Matching;
+use crate::error::{Error, Result};
+use crate::plan::schedule::{Launch, Plan};
+use crate::record::run::{Backend, Header};
+
+/// Where a run lies, and its head.
+pub(super) type Named<'a> = (&'a str, &'a Header);
+
+/// Refuses runs that were not measured the same way, and says all in which they differ.
+pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
+    let mut differences = Vec::new();
+    let mut differ = |old: String, new: String| {
+        if old != new {
+            differences.push(format!("{old} against {new}"));
+        }
+    };
+    differ(backend(before), backend(after));
+    differ(ranks(&before.plan), ranks(&after.plan));
+    differ(launch(&before.plan), launch(&after.plan));
+    let modes = after.plan.modes().into_iter().filter(|mode| before.plan.modes().contains(mode));
+    for mode in modes {
+        let how = |plan: &Plan| {
+            let (samples, calls) = (plan.measure.samples(mode), plan.measure.calls_per_sample(mode));
+            format!("{mode} mode with {samples} samples of {}", crate::units::plural(calls, "call"))
+        };
+        differ(how(&before.plan), how(&after.plan));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let message = format!("cannot compare {new} with {old}: {}", differences.join("; "));
+    let help = match (before.backend, after.backend) {
+        (Backend::Cuda, Backend::Cuda) => again(before),
+        _ => "figures of the emulator are virtual: they compare with those of the same emulated box only".to_owned(),
+    };
+    Err(Error::usage(message).help(help))
+}
+
+/// Refuses runs that have no cell in common, and says what each has.
+pub(super) fn refuse_strangers((old, before): Named, (new, after): Named) -> Result<()> {
+    if !Matching::of(&before.plan, &after.plan).both.is_empty() {
+        return Ok(());
+    }
+    let factors: [(&str, fn(&Plan) -> Vec<String>); 6] = [
+        ("sets", |plan| each(plan.sets.iter().map(|set| &set.name))),
+        ("modes", |plan| each(plan.cases.iter().map(|case| case.mode))),
+        ("data types", |plan| each(plan.cases.iter().map(|case| case.dtype))),
+        ("operations", |plan| each(plan.cases.iter().map(|case| case.op))),
+        ("placements", |plan| each(plan.cases.iter().map(|case| case.placement))),
+        ("sizes", |plan| each(plan.cases.iter().map(|case| case.label()))),
+    ];
+    let strange = factors.iter().filter_map(|(name, of)| {
+        let (old, new) = (of(&before.plan), of(&after.plan));
+        let common = old.iter().any(|one| new.contains(one));
+        (!common).then(|| format!("{name} {} against {}", list(&old), list(&new)))
+    });
+    let strange: Vec<String> = strange.collect();
+    let why = if strange.is_empty() { "no case and set together".to_owned() } else { strange.join("; ") };
+    let message = format!("cannot compare {new} with {old}: they have no cell in common: {why}");
+    Err(Error::usage(message).help(again(before)))
+}
+
+fn backend(header: &Header) -> String {
+    match (header.backend, &header.provenance.emulated) {
+        (Backend::Cuda, _) => "real GPUs".to_owned(),
+        (Backend::Emulated, Some(name)) => format!("the emulated box {name}"),
+        (Backend::Emulated, None) => "an emulated box".to_owned(),
+    }
+}
+
+fn ranks(plan: &Plan) -> String {
+    let gpus = crate::units::plural(plan.devices.len(), "GPU");
+    format!("{} on {gpus}", crate::units::plural(plan.ranks as usize, "rank"))
+}
+
+fn launch(plan: &Plan) -> String {
+    match plan.launch {
+        Launch::Threads => "ranks as threads of one process".to_owned(),
+    }
+}
+
+fn again(old: &Header) -> String {
+    let arguments = shell_words::join(old.provenance.arguments.iter().skip(1));
+    format!("measure anew as the old run was: ncclsweep {arguments}")
+}
+
+fn each(values: impl Iterator<Item = impl Display>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for value in values.map(|value| value.to_string()) {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// The first of a list that may be long.
+fn list(values: &[String]) -> String {
+    const SHOWN: usize = 4;
+    match values.get(..SHOWN) {
+        Some(first) if values.len() > SHOWN => format!("{}, … ({} in all)", first.join(", "), values.len()),
+        _ => values.join(", "),
+    }
+}

@@ -1,0 +1,162 @@
+//! Verdicts of the cells that two runs have in common: unpaired, one error rate for all of them.
+
+use std::collections::HashMap;
+
+use super::matching::{Key, Matching};
+use super::{Compared, Figures, Together};
+use crate::collective::Mode;
+use crate::error::Result;
+use crate::plan::schedule::Arm;
+use crate::record::run::{Applied, Cell, Verdict};
+use crate::record::stored::Stored;
+use crate::stats::{self, Judgement, Pair, Tolerance, Undecided};
+
+/// One run's side of a matched cell.
+struct Measured<'a> {
+    stored: &'a Stored,
+    key: Key,
+    levels: stats::Cell,
+    /// The summary of its document.
+    cell: Option<&'a Cell>,
+}
+
+/// The cells, in the order of the new run, and their joint verdicts.
+pub(super) fn judge(
+    old: &Stored,
+    new: &Stored,
+    matching: &Matching,
+    tolerance: Tolerance,
+) -> Result<(Vec<Compared>, Vec<Together>)> {
+    let (before, after): (Vec<Key>, Vec<Key>) = matching.both.iter().copied().unzip();
+    let (before, after) = (measured(old, &before)?, measured(new, &after)?);
+    let modes = new.run.header.plan.modes();
+    let kin = |of: &Measured| modes.iter().position(|known| *known == mode(of)).unwrap_or(0) as u32;
+    let both = before.iter().zip(&after);
+    let pairs: Vec<Pair> =
+        both.map(|(old, new)| Pair { baseline: &old.levels, candidate: &new.levels, kin: kin(new) }).collect();
+    let judged = stats::judge_runs(tolerance, stats::Plan::ERROR, &pairs);
+    let cells = before.iter().zip(&after).zip(&judged);
+    let cells = cells.map(|((old, new), judgement)| compared(old, new, judgement)).collect();
+    Ok((cells, together(&before, &after, tolerance)))
+}
+
+fn measured<'a>(stored: &'a Stored, keys: &[Key]) -> Result<Vec<Measured<'a>>> {
+    let cells: HashMap<Key, &Cell> = stored.run.cells.iter().map(|cell| ((cell.arm, cell.case), cell)).collect();
+    let of = |key: &Key| {
+        let levels = stored.tally.cell(key.0, key.1)?;
+        Ok(Measured { stored, key: *key, levels, cell: cells.get(key).copied() })
+    };
+    keys.iter().map(of).collect()
+}
+
+fn mode(of: &Measured) -> Mode {
+    of.stored.run.header.plan.cases[of.key.1].mode
+}
+
+fn compared(old: &Measured, new: &Measured, judgement: &Judgement) -> Compared {
+    let plan = &new.stored.run.header.plan;
+    let case = plan.cases[new.key.1];
+    let comparison = judgement.comparison;
+    let (verdict, verdict_reason) = verdict(old, new, judgement);
+    Compared {
+        set: plan.arm_name(new.key.0),
+        case,
+        size_bytes: case.bytes().0,
+        old: figures(old),
+        new: figures(new),
+        ratio: comparison.map(|comparison| comparison.ratio()),
+        ratio_interval: comparison.map(|comparison| comparison.interval(0.95).into()),
+        verdict,
+        verdict_reason,
+    }
+}
+
+fn figures(of: &Measured) -> Figures {
+    let plan = &of.stored.run.header.plan;
+    Figures {
+        nccl: plan.libraries[of.key.0.library].version,
+        visits: of.levels.visits() as u32,
+        median_us: of.cell.and_then(|cell| cell.median_us),
+        interval_us: of.cell.and_then(|cell| cell.interval_us),
+        applied: of.cell.map_or(Applied::Unverified, |cell| cell.applied),
+    }
+}
+
+fn verdict(old: &Measured, new: &Measured, judgement: &Judgement) -> (Verdict, Option<String>) {
+    let invalid = [(old, "old"), (new, "new")].into_iter().find_map(|(of, name)| Some((name, failure(of)?)));
+    if let Some((name, why)) = invalid {
+        return (Verdict::Invalid, Some(format!("{name} run: {why}")));
+    }
+    if let stats::Verdict::Undecided(why) = judgement.verdict {
+        return (Verdict::Undecided, Some(undecided(why)));
+    }
+    let verdict = Verdict::from(judgement.verdict);
+    match drift(old, new) {
+        Some(reason) => (Verdict::Undecided, Some(format!("measured {verdict}, but {reason}"))),
+        None => (verdict, None),
+    }
+}
+
+/// Why a cell has no figures to compare.
+fn failure(of: &Measured) -> Option<String> {
+    let (arm, case) = of.key;
+    let checks = of.stored.tally.checks(arm, case);
+    match () {
+        () if checks.wrong > 0 => Some(format!("{} of {} outputs are wrong", checks.wrong, checks.outputs)),
+        () if of.stored.tally.failures(arm).is_some() => of.stored.tally.failures(arm),
+        () if of.levels.visits() == 0 => Some("nothing was measured".to_owned()),
+        () => None,
+    }
+}
+
+/// Two runs have visits where one run has rounds.
+fn undecided(why: Undecided) -> String {
+    match why {
+        Undecided::TooFewRounds { have: 1 } => {
+            "one visit cannot tell: two runs of one command differ by more".to_owned()
+        }
+        Undecided::TooFewRounds { have } => format!("{have} of at least {} visits in each run", stats::MIN_ROUNDS),
+        Undecided::More(1) => "about 1 more visit in each run would decide".to_owned(),
+        Undecided::More(visits) => format!("about {visits} more visits in each run would decide"),
+        Undecided::OutOfReach(visits) => format!("at this estimate not even {visits} more visits would decide"),
+    }
+}
+
+/// What would explain a difference without the box having become faster or slower. Clocks are no such thing: a driver that
+/// lets them run lower makes the box slower, so they stand among the changes.
+fn drift(old: &Measured, new: &Measured) -> Option<String> {
+    let (before, after) = (old.stored.tally.conditions(old.key.0)?, new.stored.tally.conditions(new.key.0)?);
+    after.throttled_alone(("the new run", "the old run"), before)
+}
+
+/// All sizes of one mode of an arm together.
+fn together(before: &[Measured], after: &[Measured], tolerance: Tolerance) -> Vec<Together> {
+    type Cells<'a> = Vec<&'a stats::Cell>;
+    let mut groups: Vec<((Arm, Arm, Mode), Cells, Cells, bool)> = Vec::new();
+    for (old, new) in before.iter().zip(after) {
+        let key = (old.key.0, new.key.0, mode(new));
+        let at = groups.iter().position(|(known, ..)| *known == key).unwrap_or_else(|| {
+            groups.push((key, Vec::new(), Vec::new(), true));
+            groups.len() - 1
+        });
+        let (_, olds, news, sound) = &mut groups[at];
+        olds.push(&old.levels);
+        news.push(&new.levels);
+        *sound &= failure(old).is_none() && failure(new).is_none() && drift(old, new).is_none();
+    }
+    let joint: Vec<_> =
+        groups.iter().map(|(_, old, new, _)| (stats::Cell::joint(old), stats::Cell::joint(new))).collect();
+    // As in a run, a family of its own.
+    let pairs: Vec<Pair> = joint.iter().map(|(baseline, candidate)| Pair { baseline, candidate, kin: 0 }).collect();
+    let judged = stats::judge_runs(tolerance, stats::Plan::ERROR, &pairs);
+    let Some(new) = after.first() else { return Vec::new() };
+    let plan = &new.stored.run.header.plan;
+    let of = |((_, arm, mode), sound): ((Arm, Arm, Mode), bool), judgement: &Judgement| Together {
+        set: plan.arm_name(arm),
+        mode,
+        ratio: judgement.comparison.map(|comparison| comparison.ratio()),
+        ratio_interval: judgement.comparison.map(|comparison| comparison.interval(0.95).into()),
+        verdict: if sound { judgement.verdict.into() } else { Verdict::Undecided },
+    };
+    groups.iter().zip(&judged).map(|((key, _, _, sound), judgement)| of((*key, *sound), judgement)).collect()
+}

@@ -1,0 +1,163 @@
+//! [`Stored`]: a run read back, from its folder or its document, with the values that verdicts are drawn from.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use super::journal::{self, Journal};
+use super::run::Run;
+use super::summary::Tally;
+use super::{document, run};
+use crate::error::{Error, Kind, Result};
+
+/// A larger document is no run of ours: ten thousand cells take some 100 MiB.
+const MAX_DOCUMENT: u64 = 1 << 30;
+
+/// A run and the value of every communicator in it.
+#[derive(Debug)]
+pub struct Stored {
+    /// Where it lies, as it was named.
+    pub place: String,
+    /// Its document.
+    pub run: Run,
+    /// A value per communicator, and what went wrong.
+    pub tally: Tally,
+}
+
+impl Stored {
+    /// A run from its folder, or from a document `run.json` in any place.
+    ///
+    /// The document tells all that verdicts need, at a tenth of the journal's length. Where the journal beside it has other
+    /// visits, it is the truth, and the document is made from it.
+    pub fn load(path: &Path) -> Result<Self> {
+        let (folder, document) = match path {
+            path if path.is_dir() => (Some(path), path.join(document::FILE)),
+            path if path.file_name().is_some_and(|name| name == journal::FILE) => {
+                (path.parent(), path.with_file_name(document::FILE))
+            }
+            path if path.file_name().is_some_and(|name| name == document::FILE) => (path.parent(), path.to_owned()),
+            path => (None, path.to_owned()),
+        };
+        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        let journal = folder.map(|folder| folder.join(journal::FILE)).filter(|journal| journal.is_file());
+        let place = path.display().to_string();
+        match (folder, journal) {
+            (Some(folder), Some(_)) if !document.is_file() => Self::from_journal(place, folder),
+            (Some(folder), Some(journal)) => {
+                let stored = Self::from_document(place.clone(), &document)?;
+                if visits(&journal)? == stored.run.visits.len() {
+                    return Ok(stored);
+                }
+                Self::from_journal(place, folder)
+            }
+            (_, _) => Self::from_document(place, &document),
+        }
+    }
+
+    fn from_document(place: String, path: &Path) -> Result<Self> {
+        let run = read(path)?;
+        let mut tally = Tally::default();
+        for visit in &run.visits {
+            tally.add(visit)?;
+        }
+        Ok(Self { place, run, tally })
+    }
+
+    fn from_journal(place: String, folder: &Path) -> Result<Self> {
+        let (journal, header) = Journal::open(folder)?;
+        let tally = Tally::of(&journal)?;
+        // Nobody wrote that it is complete.
+        let run = document::make(&header, &journal, &tally, false)?;
+        Ok(Self { place, run, tally })
+    }
+}
+
+fn read(path: &Path) -> Result<Run> {
+    let fault = || Error::usage(format!("cannot read the run {}", path.display()));
+    let help =
+        "a run is a folder with run.json and journal.jsonl, as `ncclsweep` makes under results/, or its run.json";
+    let mut text = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut text))
+        .map_err(|error| fault().because(error).help(help))?;
+    if text.len() as u64 > MAX_DOCUMENT {
+        return Err(fault().help("it is larger than 1 GiB: is it the right file?"));
+    }
+    serde_json::from_slice(&text).map_err(|error| {
+        #[derive(serde::Deserialize)]
+        struct Claimed {
+            schema: u32,
+        }
+        match serde_json::from_slice::<Claimed>(&text) {
+            Ok(Claimed { schema }) if schema != run::SCHEMA => {
+                let message = format!("{} has schema {schema}; this ncclsweep reads {}", path.display(), run::SCHEMA);
+                Error::usage(message).help("read it with the ncclsweep that wrote it")
+            }
+            _ => fault().because(error).help(help),
+        }
+    })
+}
+
+/// Visits of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
+fn visits(journal: &Path) -> Result<usize> {
+    let failed = |error| Error::new(Kind::Usage, format!("cannot read {}", journal.display())).because(error);
+    let mut reader = BufReader::new(File::open(journal).map_err(failed)?);
+    let (mut buffer, mut lines) = (vec![0; 1 << 16], 0_usize);
+    loop {
+        match reader.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(lines.saturating_sub(1)),
+            length => lines += memchr::memchr_iter(b'\n', &buffer[..length]).count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    /// A folder with the document of `run` and the journal of its first `kept` visits.
+    fn folder(run: &Run, kept: usize) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(folder.path(), &run.header).unwrap();
+        for visit in &run.visits[..kept] {
+            journal.append(visit).unwrap();
+        }
+        std::fs::write(folder.path().join(document::FILE), serde_json::to_vec(run).unwrap()).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_run_is_read_from_its_folder_its_document_or_its_journal() {
+        let run = fixture::two_sets();
+        let folder = folder(&run, run.visits.len());
+        for path in [folder.path().to_owned(), folder.path().join("run.json"), folder.path().join("journal.jsonl")] {
+            let stored = Stored::load(&path).unwrap();
+            assert_eq!((stored.run, stored.place), (run.clone(), path.display().to_string()));
+        }
+        let elsewhere = folder.path().join("golden.json");
+        std::fs::rename(folder.path().join("run.json"), &elsewhere).unwrap();
+        assert_eq!(Stored::load(&elsewhere).unwrap().run, run);
+    }
+
+    #[test]
+    fn a_document_that_lags_behind_its_journal_is_made_anew() {
+        let run = fixture::two_sets();
+        let folder = folder(&run, 4);
+        assert_eq!(Stored::load(folder.path()).unwrap().run.visits.len(), 4);
+        std::fs::remove_file(folder.path().join("run.json")).unwrap();
+        let stored = Stored::load(folder.path()).unwrap();
+        assert_eq!((stored.run.visits.len(), stored.run.complete), (4, false));
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_with_what_a_run_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        assert!(Stored::load(folder.path()).unwrap_err().next_step().unwrap().contains("journal.jsonl"));
+        std::fs::write(&path, r#"{"schema": 99, "cells": []}"#).unwrap();
+        assert!(Stored::load(&path).unwrap_err().message().contains("has schema 99"));
+        std::fs::write(&path, "[1, 2]").unwrap();
+        assert!(Stored::load(&path).unwrap_err().message().starts_with("cannot read the run"));
+    }
+}
