@@ -79,6 +79,7 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 worker: None,
                 gpus: Vec::new(),
                 timings: Timings::default(),
+                diagnosis: None,
                 evidence: Vec::new(),
                 used: Vec::new(),
                 untimed: Default::default(),

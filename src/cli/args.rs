@@ -231,7 +231,7 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
-    /// How long a phase of a worker may take before it counts as hung [default: 60s]
+    /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
     /// Seed of everything random [default: from the clock]

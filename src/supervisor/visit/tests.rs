@@ -89,15 +89,6 @@ fn visits_differ_in_their_seed_and_a_run_repeats_them() {
 }
 
 #[test]
-fn starting_up_has_a_longer_deadline_unless_one_is_asked_for() {
-    let (standard, asked) = (Deadlines::default(), Deadlines::all(Duration::from_secs(2)));
-    for phase in [Phase::Start, Phase::Init, Phase::First] {
-        assert!(standard.of(phase) > standard.of(Phase::Timing), "{phase}");
-        assert_eq!(asked.of(phase), asked.of(Phase::Timing), "{phase}");
-    }
-}
-
-#[test]
 fn the_last_words_of_a_worker_are_kept_short() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let lines: Vec<String> = (0..50_000).map(|n| format!("line {n}\n\n")).collect();
