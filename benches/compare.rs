@@ -78,9 +78,10 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 worker: None,
                 gpus: Vec::new(),
                 timings: Timings::default(),
+                diagnosis: None,
                 evidence: Vec::new(),
                 used: Vec::new(),
-                untimed: Default::default(),
+                untimed: false,
                 read: None,
                 replicates: replicates.collect(),
             };

@@ -1,5 +1,5 @@
-//! Messages between supervisor and worker: one [`Job`] to the worker's stdin, [`Event`]s as JSON lines back over a pipe of
-//! its own (NCCL writes to stdout).
+//! Messages between supervisor and worker: a [`Job`], then [`Question`]s to the worker's stdin, [`Event`]s as JSON lines back
+//! over a pipe of its own (NCCL writes to stdout).
 
 use std::io::{BufRead, Write};
 
@@ -11,7 +11,7 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
-use crate::record::visit::{At, Replicate, UsedBy, WorkerFacts};
+use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
 pub const VERSION: u32 = 1;
@@ -34,6 +34,14 @@ pub struct Job {
     pub measure: Measure,
     /// Salt of the input data, so that stale results of another communicator are never right by accident.
     pub salt: u64,
+}
+
+/// What a supervisor asks a worker that is at work. The end of its stdin tells the worker that the supervisor is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// What are the ranks doing? Asked when a deadline has passed.
+    Doing,
 }
 
 /// What a worker reports.
@@ -66,6 +74,11 @@ pub enum Event {
     Gpus {
         /// States.
         states: Vec<GpuState>,
+    },
+    /// The answer to [`Question::Doing`].
+    Stuck {
+        /// Ranks by what they do; none before they were started.
+        ranks: Vec<RanksDoing>,
     },
     /// A GPU library reported an error; the worker ends at once.
     Failed {

@@ -1,11 +1,13 @@
 //! Arguments as they are written. [`super::draft`] turns them into settings.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::collective::{Dtype, Mode, Op};
+use crate::error::Error;
 use crate::plan::schedule::Rounds;
 use crate::plan::settings::{Percent, duration};
 
@@ -18,8 +20,25 @@ Examples:
   ncclsweep --config channels --modes graph,sync --rounds 10
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
 
-Exit status: 0 all decided and every gate held, 1 a gate failed, 2 usage, 3 no GPU, driver or library,
-4 incomplete, 5 undecided, 130 interrupted.";
+Exit status:
+  0 all decided and every gate held   1 a gate failed   2 usage   3 no GPU, driver or library
+  4 incomplete   5 undecided   130 interrupted";
+
+/// Reads a value for clap, which shows a message and knows nothing of a next step.
+fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(told)
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(told)
+}
+
+fn told(error: Error) -> String {
+    match error.next_step() {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
+    }
+}
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
@@ -38,6 +57,8 @@ pub struct Arguments {
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
     Sweep(Box<Sweep>),
+    /// Show a run again, from its files alone
+    Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
@@ -164,10 +185,10 @@ pub struct Sweep {
     #[arg(long, value_name = "LIST", help_heading = "Cases")]
     pub sizes: Vec<String>,
     /// Data types [default: bf16]
-    #[arg(long, value_name = "TYPE,…", value_delimiter = ',', help_heading = "Cases")]
+    #[arg(long, value_name = "TYPE,…", value_delimiter = ',', value_parser = read::<Dtype>, help_heading = "Cases")]
     pub dtype: Vec<Dtype>,
     /// Operations: sum, prod, min, max, avg [default: sum]
-    #[arg(long, value_name = "OP,…", value_delimiter = ',', help_heading = "Cases")]
+    #[arg(long, value_name = "OP,…", value_delimiter = ',', value_parser = read::<Op>, help_heading = "Cases")]
     pub op: Vec<Op>,
     /// Reduce in place: true, false or both [default: false]
     #[arg(
@@ -181,7 +202,7 @@ pub struct Sweep {
     )]
     pub in_place: Option<String>,
     /// How calls are issued and timed: graph, stream, sync [default: graph]
-    #[arg(long, value_name = "MODE,…", value_delimiter = ',', help_heading = "Cases")]
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', value_parser = read::<Mode>, help_heading = "Cases")]
     pub modes: Vec<Mode>,
 
     /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs
@@ -217,19 +238,19 @@ pub struct Sweep {
     pub force: bool,
 
     /// Rounds: a number, or auto: until every cell is decided [default: auto]
-    #[arg(long, value_name = "N", help_heading = "Effort")]
+    #[arg(long, value_name = "N", value_parser = read::<Rounds>, help_heading = "Effort")]
     pub rounds: Option<Rounds>,
     /// Communicators of each visit [default: 6]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Effort")]
     pub communicators: Option<u32>,
     /// Relative difference that matters [default: 5%]
-    #[arg(long, value_name = "P%", conflicts_with = "thorough", help_heading = "Effort")]
+    #[arg(long, value_name = "P%", value_parser = read::<Percent>, conflicts_with = "thorough", help_heading = "Effort")]
     pub tolerance: Option<Percent>,
     /// A tolerance of 3%
     #[arg(long, help_heading = "Effort")]
     pub thorough: bool,
     /// Begin no round that would end later
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Effort")]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub time_limit: Option<Duration>,
     /// All-reduces in one graph, launches in one stream batch [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
@@ -237,8 +258,8 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
-    /// How long a phase of a worker may take before it counts as hung [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Effort")]
+    /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
     /// Seed of everything random [default: from the clock]
     #[arg(long, value_name = "N", help_heading = "Effort")]
@@ -257,7 +278,7 @@ pub struct Sweep {
     #[arg(long, help_heading = "Results")]
     pub redact: bool,
     /// What to print: table, json, csv, markdown, nccl-tests
-    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Results")]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>, help_heading = "Results")]
     pub format: crate::report::Format,
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long, help_heading = "Results")]

@@ -241,7 +241,7 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
             .because(error)
             .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
-    if words.is_empty() {
+    if words.first().is_none_or(String::is_empty) {
         return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));
     }
     Ok(words)

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::{ExitCode, Termination};
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
+use textwrap::{WordSeparator, WordSplitter};
 
 use crate::error::{Error, Kind};
 
@@ -59,12 +60,27 @@ impl From<Kind> for Exit {
     }
 }
 
+/// Whether all that failed is that the reader of stdout (a pager, `head`) wants no more.
+#[must_use]
+pub fn reader_has_left(error: &Error) -> bool {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
 /// Shows an error on stderr: message, causes, the place in the text, the next step.
 pub fn show(error: &Error) {
     let fancy = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let mut text = String::new();
-    let shown = GraphicalReportHandler::new_themed(theme).with_width(100).render_report(&mut text, error);
+    // Lines break at blanks alone: a path or a flag that is to be copied stays whole.
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(100)
+        .with_word_separator(WordSeparator::AsciiSpace)
+        .with_word_splitter(WordSplitter::NoHyphenation)
+        .with_break_words(false);
+    let shown = handler.render_report(&mut text, error);
     match shown {
         Ok(()) => eprintln!("ncclsweep: {}", text.trim()),
         Err(_) => eprintln!("ncclsweep: {error}"),

@@ -13,13 +13,9 @@ pub fn run(name: Option<&str>) -> Result<Exit> {
         None => all(),
     };
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A pager that was left early wants no more.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::new(Kind::Incomplete, "cannot write to stdout").because(error))
-        }
-        _ => Ok(Exit::Held),
-    }
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
+    Ok(Exit::Held)
 }
 
 fn one(name: &str) -> Result<String> {

@@ -9,6 +9,7 @@ mod exit;
 mod explain;
 mod interrupt;
 mod progress;
+mod report;
 mod sweep;
 mod terminal;
 
@@ -42,6 +43,9 @@ pub fn main() -> Exit {
         }
     };
     run(arguments).unwrap_or_else(|error| {
+        if exit::reader_has_left(&error) {
+            return Exit::Held;
+        }
         exit::show(&error);
         error.kind().into()
     })
@@ -50,6 +54,7 @@ pub fn main() -> Exit {
 fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
+        Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),

@@ -22,6 +22,7 @@ use crate::record::summary::Tally;
 use crate::record::{document, redact};
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
+use crate::supervisor::deadlines::Pace;
 use crate::supervisor::private::Private;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
@@ -104,8 +105,15 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     }
     let mut tally = Tally::of(&journal)?;
     let mut live = Live::new(plan, args.quiet);
-    let mut sweep =
-        Sweep { plan, setup: &setup, private: &private, journal: &mut journal, tally: &mut tally, interrupted: &asked };
+    let mut sweep = Sweep {
+        plan,
+        setup: &setup,
+        private: &private,
+        journal: &mut journal,
+        tally: &mut tally,
+        pace: Pace::new(setup.deadlines),
+        interrupted: &asked,
+    };
     let ended = sweep.run(&mut live);
     live.finish();
     let ended = ended?;

@@ -75,9 +75,10 @@ pub fn refuse_errors(findings: Vec<SetFinding>) -> Result<Vec<SetFinding>> {
         1 => "a setting would not do what it says".to_owned(),
         n => format!("{n} settings would not do what they say"),
     };
-    Err(Error::usage(message)
-        .because(lines.join("\n"))
-        .help("correct them; `ncclsweep explain NAME` tells what a variable takes; --force runs them as they are"))
+    Err(Error::usage(message).because(lines.join("\n")).help(
+        "correct them; `ncclsweep explain NAME` tells what a variable takes; --force runs them as they are, \
+         --allow-unknown those that are not known",
+    ))
 }
 
 impl fmt::Display for SetFinding {

@@ -22,7 +22,7 @@ pub mod why;
 pub use cell::{Applied, cell_state, combine, notes};
 pub use evidence::{Asked, Evidence, FileLine, Observation, Seen, Uses, asked, mark_common, paths};
 pub use likeness::{ArmProof, Likeness, likeness};
-pub use read::{CommunicatorRead, EnvRead, GraphRead, RankRead, Read};
+pub use read::{CommunicatorRead, EnvRead, GraphRead, Hop, RankRead, Read};
 pub use used::{Channels, Source, Used};
 pub use variable::{State, VariableProof, judge};
 

@@ -24,10 +24,12 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     let proofs = prove(header, journal)?;
     let (cells, joint) = summarize(&header.plan, journal, tally, &proofs)?;
     let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
-    let visits = journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let visits: Vec<Visit> =
+        journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {
         header: header.clone(),
-        finished: jiff::Timestamp::now(),
+        finished: last.unwrap_or(header.created),
         complete,
         visits,
         cells,
@@ -96,5 +98,46 @@ impl Serialize for Visits<'_> {
             visits.serialize_element(&visit)?;
         }
         visits.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn the_document_reads_back_as_the_run_with_medians_and_without_samples() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut source = fixture::two_sets();
+        let mut journal = Journal::create(folder.path(), &source.header).unwrap();
+        for visit in &mut source.visits {
+            visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us = vec![48.4, 48.2, 47.9]);
+            journal.append(visit).unwrap();
+        }
+        let tally = Tally::of(&journal).unwrap();
+        let mut run = make(&source.header, &journal, &tally, true).unwrap();
+        write(folder.path(), &run, &journal).unwrap();
+        let read: Run = serde_json::from_slice(&std::fs::read(folder.path().join(FILE)).unwrap()).unwrap();
+
+        source.visits.iter_mut().flat_map(|visit| &mut visit.replicates).for_each(|r| r.samples_us.clear());
+        assert_eq!(read.visits, source.visits);
+        run.visits = read.visits.clone();
+        assert_eq!(read, run);
+        assert!(read.cells.iter().all(|cell| cell.replicates == 36 && cell.median_us.is_some()));
+    }
+
+    #[test]
+    fn a_document_replaces_the_one_before_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = fixture::two_sets();
+        let journal = Journal::create(folder.path(), &source.header).unwrap();
+        for complete in [false, true] {
+            let run = make(&source.header, &journal, &Tally::default(), complete).unwrap();
+            write(folder.path(), &run, &journal).unwrap();
+            let read: Run = serde_json::from_slice(&std::fs::read(folder.path().join(FILE)).unwrap()).unwrap();
+            assert_eq!(read.complete, complete);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

@@ -244,6 +244,7 @@ fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
         untimed: false,
         used: Vec::new(),
         read: None,
+        diagnosis: None,
         evidence: Vec::new(),
         replicates: replicates.collect(),
     }

@@ -266,3 +266,6 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
 fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
     Error::new(Kind::Incomplete, format!("cannot {what} {}", path.display())).because(error)
 }
+
+#[cfg(test)]
+mod tests;

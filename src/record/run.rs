@@ -216,7 +216,7 @@ pub struct Run {
     /// What was known before the first visit.
     #[serde(flatten)]
     pub header: Header,
-    /// UTC time at which the document was written.
+    /// UTC time at which the last visit ended.
     pub finished: jiff::Timestamp,
     /// Whether every planned visit was made.
     pub complete: bool,

@@ -366,3 +366,6 @@ impl From<stats::Verdict> for Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

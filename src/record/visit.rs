@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::GpuState;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
+
+pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -131,90 +132,6 @@ pub struct UsedBy {
     pub used: Used,
 }
 
-/// How a visit ended. Every way is a variant, shown and stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Everything was measured and every output was right.
-    Completed,
-    /// Everything was measured, some outputs were wrong.
-    WrongData,
-    /// A GPU library reported an error.
-    Failed {
-        /// Where.
-        at: At,
-        /// What.
-        error: GpuError,
-    },
-    /// The worker panicked or refused its job.
-    WorkerError {
-        /// What it said.
-        message: String,
-    },
-    /// A signal ended the worker.
-    Crashed {
-        /// The signal's name.
-        signal: String,
-        /// The last phase it reported.
-        at: Option<At>,
-    },
-    /// The worker exited without finishing.
-    Exited {
-        /// Exit status.
-        code: i32,
-        /// The last phase it reported.
-        at: Option<At>,
-    },
-    /// A deadline passed; the worker was killed.
-    TimedOut {
-        /// The phase that did not end.
-        at: Option<At>,
-        /// Seconds it was given.
-        seconds: u64,
-    },
-    /// The worker could not be started.
-    SpawnFailed {
-        /// What the system said.
-        message: String,
-    },
-    /// The worker wrote something that is not its protocol.
-    BrokenWire {
-        /// What was wrong with it.
-        message: String,
-    },
-    /// The user interrupted.
-    Interrupted,
-}
-
-impl Outcome {
-    /// Whether the visit's figures may be used.
-    #[must_use]
-    pub fn is_completed(&self) -> bool {
-        matches!(self, Self::Completed)
-    }
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let during = |at: &Option<At>| at.map(|at| format!(" during {}", at.phase)).unwrap_or_default();
-        match self {
-            Self::Completed => f.write_str("completed"),
-            Self::WrongData => f.write_str("wrong data"),
-            Self::Failed { at, error } => match at.rank {
-                Some(rank) => write!(f, "failed during {} on rank {rank}: {error}", at.phase),
-                None => write!(f, "failed during {}: {error}", at.phase),
-            },
-            Self::WorkerError { message } => write!(f, "worker error: {message}"),
-            Self::Crashed { signal, at } => write!(f, "crashed with {signal}{}", during(at)),
-            Self::Exited { code, at } => write!(f, "exited with status {code}{}", during(at)),
-            Self::TimedOut { at, seconds } => write!(f, "timed out after {seconds} s{}", during(at)),
-            Self::SpawnFailed { message } => write!(f, "could not be started: {message}"),
-            Self::BrokenWire { message } => write!(f, "broke its protocol: {message}"),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
 /// What a worker said of itself before it measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerFacts {
@@ -275,6 +192,9 @@ pub struct Visit {
     pub gpus: Vec<(GpuState, GpuState)>,
     /// Where the time went.
     pub timings: Timings,
+    /// What a failure means and what helps, where its signs are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Diagnosis>,
     /// Last lines the worker wrote to stderr or NCCL's log as warnings, when it did not complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,

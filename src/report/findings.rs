@@ -3,7 +3,7 @@
 use crate::plan::schedule::Arm;
 use crate::proof::why;
 use crate::record::run::{Applied, Cell, Run};
-use crate::record::visit::{Outcome, Visit, WrongElement};
+use crate::record::visit::{Diagnosis, Outcome, Visit, WrongElement};
 use crate::units::{count, plural};
 
 use super::cells::{applied, arms, at, in_mode, label, name, verdict};
@@ -23,6 +23,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     lines.extend(proofs(run));
     lines.extend(data(run).map(|text| Line::new("data", text)));
     lines.extend(visits(run));
+    lines.extend(diagnoses(run));
     lines.extend(run.warnings.iter().map(|text| Line::new("warning", Tone::Doubt.ink(&plain(text)))));
     lines
 }
@@ -158,4 +159,28 @@ fn visits(run: &Run) -> Vec<Line> {
         lines.extend(last.map(|line| evidence_line(line)));
     }
     lines
+}
+
+/// What failures mean and what helps, each once however many sets failed so.
+fn diagnoses(run: &Run) -> Vec<Line> {
+    let mut told: Vec<(&Diagnosis, Vec<Arm>)> = Vec::new();
+    for visit in &run.visits {
+        let Some(diagnosis) = &visit.diagnosis else { continue };
+        match told.iter_mut().find(|(known, _)| *known == diagnosis) {
+            Some((_, arms)) if arms.contains(&visit.arm) => {}
+            Some((_, arms)) => arms.push(visit.arm),
+            None => told.push((diagnosis, vec![visit.arm])),
+        }
+    }
+    let every = arms(run).len();
+    let lines = |(diagnosis, arms): &(&Diagnosis, Vec<Arm>)| {
+        let whose = match arms.len() {
+            number if number == every && every > 1 => "all sets".to_owned(),
+            number if number > 3 => plural(number, "set"),
+            _ => arms.iter().map(|arm| name(run, *arm)).collect::<Vec<_>>().join(", "),
+        };
+        let next = Line { label: "", lead: ">".into(), text: plain(&diagnosis.next) };
+        [Line::new("meaning", format!("{whose}: {}", Tone::Doubt.ink(&plain(&diagnosis.meaning)))), next]
+    };
+    told.iter().flat_map(lines).collect()
 }

@@ -1,6 +1,6 @@
 //! [`Sheet`]: columns of figures that stand under each other digit by digit.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use std::borrow::Cow;
 
 use super::ink::{Tone, cut_middle, cut_names, width};
 
@@ -58,9 +58,45 @@ impl Column {
     }
 
     pub(super) fn width(&self) -> usize {
-        let texts = aligned(self.align, &self.texts);
-        let heads = [self.head, self.unit].map(width);
-        texts.iter().map(|text| width(text)).chain(heads).max().unwrap_or(0)
+        let inset = self.inset();
+        let texts = self.texts.iter().map(|text| width(&self.aligned(text, inset)));
+        texts.chain([self.head, self.unit].map(width)).max().unwrap_or(0)
+    }
+
+    /// The most columns behind a point, or before a dash.
+    fn inset(&self) -> usize {
+        self.texts.iter().map(|text| self.own_inset(text)).max().unwrap_or(0)
+    }
+
+    fn own_inset(&self, text: &str) -> usize {
+        match self.align {
+            Align::Left | Align::Right => 0,
+            Align::Point => text.find('.').map_or(0, |at| width(&text[at..])),
+            Align::Dash => text.find('–').map_or(0, |at| width(&text[..at])),
+        }
+    }
+
+    /// A text padded so that points or dashes stand under each other once the column is set flush.
+    fn aligned<'a>(&self, text: &'a str, inset: usize) -> Cow<'a, str> {
+        let blanks = " ".repeat(inset - self.own_inset(text));
+        match self.align {
+            _ if text.is_empty() => text.into(),
+            Align::Left | Align::Right => text.into(),
+            Align::Point => (text.to_owned() + &blanks).into(),
+            Align::Dash => (blanks + text).into(),
+        }
+    }
+
+    /// A text set flush in `columns` columns behind the gap.
+    fn set(&self, out: &mut String, text: &str, columns: usize) {
+        let blanks = columns.saturating_sub(width(text));
+        let (before, behind) = match self.align {
+            Align::Left | Align::Dash => (self.gap, blanks),
+            Align::Right | Align::Point => (self.gap + blanks, 0),
+        };
+        out.extend(std::iter::repeat_n(' ', before));
+        out.push_str(text);
+        out.extend(std::iter::repeat_n(' ', behind));
     }
 }
 
@@ -133,35 +169,28 @@ impl Sheet {
 
     /// The table, each line ended.
     pub(super) fn render(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        let quiet = |text: &str| Tone::Quiet.ink(text);
-        table.add_row(self.columns.iter().map(|column| quiet(column.head)));
-        let units = self.columns.iter().any(|column| !column.unit.is_empty());
-        if units {
-            table.add_row(self.columns.iter().map(|column| quiet(column.unit)));
-        }
-        let columns: Vec<_> = self.columns.iter().map(|column| aligned(column.align, &column.texts)).collect();
-        let rows = columns.first().map_or(0, Vec::len);
-        for row in 0..rows {
-            table.add_row(columns.iter().map(|column| column[row].as_str()));
-        }
-        for (at, column) in self.columns.iter().enumerate() {
-            let shown = table.column_mut(at).expect("every row has a text for each column");
-            shown.set_padding((column.gap as u16, 0));
-            shown.set_cell_alignment(match column.align {
-                Align::Left | Align::Dash => CellAlignment::Left,
-                Align::Right | Align::Point => CellAlignment::Right,
-            });
-        }
-        let heads = if units { 2 } else { 1 };
         let mut out = self.names();
-        for (at, line) in table.lines().enumerate() {
-            if at >= heads && self.breaks.contains(&(at - heads)) {
-                out.push('\n');
+        let widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
+        let insets: Vec<usize> = self.columns.iter().map(Column::inset).collect();
+        // Line by line, for a table of thousands of cells is large enough once.
+        let mut line = |text: &dyn Fn(usize, &Column) -> String| {
+            let begun = out.len();
+            for (at, column) in self.columns.iter().enumerate() {
+                column.set(&mut out, &text(at, column), widths[at]);
             }
-            out.push_str(line.trim_end());
+            out.truncate(begun + out[begun..].trim_end().len());
             out.push('\n');
+        };
+        line(&|_, column| Tone::Quiet.ink(column.head));
+        if self.columns.iter().any(|column| !column.unit.is_empty()) {
+            line(&|_, column| Tone::Quiet.ink(column.unit));
+        }
+        let rows = self.columns.first().map_or(0, |column| column.texts.len());
+        for row in 0..rows {
+            if self.breaks.binary_search(&row).is_ok() {
+                line(&|_, _| String::new());
+            }
+            line(&|at, column| column.aligned(&column.texts[row], insets[at]).into_owned());
         }
         out
     }
@@ -179,27 +208,6 @@ impl Sheet {
             line.push('\n');
         }
         line
-    }
-}
-
-/// Texts padded so that points or dashes stand under each other once the column is set flush.
-fn aligned(align: Align, texts: &[String]) -> Vec<String> {
-    match align {
-        Align::Left | Align::Right => texts.to_vec(),
-        Align::Point => {
-            let tail = |text: &str| text.find('.').map_or(0, |at| width(&text[at..]));
-            let longest = texts.iter().map(|text| tail(text)).max().unwrap_or(0);
-            let pad = |text: &String| match text.as_str() {
-                "" => String::new(),
-                text => format!("{text}{}", " ".repeat(longest - tail(text))),
-            };
-            texts.iter().map(pad).collect()
-        }
-        Align::Dash => {
-            let lead = |text: &str| text.find('–').map_or(0, |at| width(&text[..at]));
-            let longest = texts.iter().map(|text| lead(text)).max().unwrap_or(0);
-            texts.iter().map(|text| format!("{}{text}", " ".repeat(longest - lead(text)))).collect()
-        }
     }
 }
 

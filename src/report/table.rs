@@ -64,8 +64,8 @@ pub(super) fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
 
 /// One table with its title.
 fn table(run: &Run, group: &Group, columns: usize) -> String {
-    let across = across(run, group);
-    let sheet = if across.width() <= columns { across } else { down(run, group).fit(columns, "set") };
+    let across = Some(across(run, group)).filter(|sheet| sheet.width() <= columns);
+    let sheet = across.unwrap_or_else(|| down(run, group).fit(columns, "set"));
     let base = cut_middle(&name(run, Arm { set: 0, library: 0 }), NAME);
     let several = arms(run).len() > 1;
     let tolerance = percent(run.header.plan.tolerance);

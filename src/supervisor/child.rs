@@ -1,20 +1,23 @@
 //! One child process: started with an explicit environment in a group of its own, listened to, ended.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child as Process, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::process::{Child as Process, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::shm;
 use crate::plan::environment::Environment;
 use crate::wire::{self, Received};
 
@@ -55,6 +58,10 @@ pub enum Heard<T> {
 /// A running child.
 pub struct Child<T> {
     process: Process,
+    /// Lines for its stdin, open as long as the child is wanted: its end tells the child that nobody is there.
+    stdin: Option<Sender<Vec<u8>>>,
+    /// When it was first seen gone with its wire still open: a descendant holds it.
+    gone: Cell<Option<Instant>>,
     events: Receiver<Received<T>>,
 }
 
@@ -85,12 +92,27 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         let mut process = command.spawn()?;
         // The command holds the wire's write end open; without it the wire ends when the child does.
         drop(command);
-        let mut stdin = process.stdin.take().expect("stdin is piped");
+        // A child without a job is told by the end of its stdin that there is none.
+        let stdin = process.stdin.take().filter(|_| job.is_some()).map(feed);
+        let child = Self { process, stdin, gone: Cell::new(None), events: listen(reader) };
         if let Some(job) = job {
-            // A child that is gone already, or never reads, is found out by what it does or does not say.
-            let _ = wire::send(&mut stdin, job);
+            child.tell(job);
         }
-        Ok(Self { process, events: listen(reader) })
+        Ok(child)
+    }
+
+    /// Writes a message to its stdin. A child that is gone already, or never reads, is found out by what it does not say.
+    pub fn tell(&self, message: &impl Serialize) {
+        let mut line = Vec::new();
+        if let (Some(stdin), Ok(())) = (&self.stdin, wire::send(&mut line, message)) {
+            let _ = stdin.send(line);
+        }
+    }
+
+    /// Its process id, which is that of its group too.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Waits for the next message until `deadline`.
@@ -104,19 +126,21 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
             };
             match self.events.recv_timeout(left.min(GLANCE)) {
                 Ok(received) => return Heard::Received(received),
+                Err(RecvTimeoutError::Timeout) if self.has_been_gone(DRAIN) => return Heard::Received(Received::End),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Heard::Received(Received::End),
             }
         }
     }
 
-    /// What is still on the wire once the child is gone.
-    pub fn drain(&self) -> impl Iterator<Item = Received<T>> + '_ {
-        let deadline = Instant::now() + DRAIN;
-        std::iter::from_fn(move || {
-            let left = deadline.saturating_duration_since(Instant::now());
-            self.events.recv_timeout(left).ok().filter(|received| !matches!(received, Received::End))
-        })
+    /// Whether the child was seen gone, `ago` or earlier. It is not reaped.
+    fn has_been_gone(&self, ago: Duration) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let pid = Pid::from_raw(self.process.id().cast_signed());
+        if self.gone.get().is_none() && !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive)) {
+            self.gone.set(Some(Instant::now()));
+        }
+        self.gone.get().is_some_and(|gone| gone.elapsed() >= ago)
     }
 
     /// Waits for the child to exit by itself; `None` when it does not within `limit`.
@@ -135,16 +159,19 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         }
     }
 
-    /// Ends the child and all of its group: asks, waits a moment, kills.
+    /// Ends the child and all of its group: asks, waits a moment, kills. What it leaves in `/dev/shm` goes with it.
     pub fn end(&mut self) -> std::io::Result<ExitStatus> {
+        let shared = shm::held_by(self.id());
         self.signal(Signal::SIGTERM);
-        if let Some(status) = self.wait(GRACE)? {
-            // Descendants that ignored the question get no second one.
-            self.signal(Signal::SIGKILL);
-            return Ok(status);
-        }
+        let ended = self.wait(GRACE);
+        // Descendants that ignored the question get no second one.
         self.signal(Signal::SIGKILL);
-        self.process.wait()
+        let status = match ended? {
+            Some(status) => Ok(status),
+            None => self.process.wait(),
+        };
+        shm::remove(shared);
+        status
     }
 
     fn signal(&self, signal: Signal) {
@@ -159,6 +186,13 @@ impl<T> Drop for Child<T> {
         let _ = killpg(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGKILL);
         let _ = self.process.wait();
     }
+}
+
+/// Writes lines to a child from a thread of its own: one that never reads must not keep its deadline from passing.
+fn feed(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
+    let (sender, lines) = mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || lines.iter().try_for_each(|line| std::io::Write::write_all(&mut stdin, &line)));
+    sender
 }
 
 fn listen<T: DeserializeOwned + Send + 'static>(pipe: std::io::PipeReader) -> Receiver<Received<T>> {
@@ -182,3 +216,13 @@ pub fn signal_of(status: ExitStatus) -> Option<String> {
     let number = status.signal()?;
     Some(Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned()))
 }
+
+/// The signal that ended a worker behind a command: a shell tells it as 128 and its number. A worker never exits so.
+#[must_use]
+pub fn signal_behind(status: ExitStatus, wrap: &[String]) -> Option<String> {
+    let number = status.code().filter(|code| *code > 128 && !wrap.is_empty())? - 128;
+    Signal::try_from(number).ok().map(|signal| signal.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

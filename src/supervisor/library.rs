@@ -180,6 +180,46 @@ mod tests {
     }
 
     #[test]
+    fn a_wheel_of_the_python_on_the_path_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bin, lib) =
+            (folder.path().join("env/bin"), folder.path().join("env/lib/python3.13/site-packages/nvidia/nccl/lib"));
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::create_dir_all(&lib).unwrap();
+        std::fs::write(bin.join("python3"), "").unwrap();
+        std::fs::write(lib.join("libnccl.so.2"), "").unwrap();
+        let variables = [("PATH", format!("/nonexistent:{}", bin.display()))];
+        let found = installed(environment(&variables));
+        let path = lib.join("libnccl.so.2").canonicalize().unwrap();
+        assert!(found.contains(&Found { path, by: "a Python wheel".to_owned() }), "{found:?}");
+        let looked = places(environment(&variables));
+        assert!(looked.contains(&lib.display().to_string()), "{looked}");
+    }
+
+    #[test]
+    fn a_library_is_named_by_its_file_or_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libnccl.so.2");
+        std::fs::write(&file, "").unwrap();
+        let found = named(&[file.clone(), folder.path().to_owned()]).unwrap();
+        assert_eq!(found.iter().map(|found| &found.path).collect::<Vec<_>>(), [&file.canonicalize().unwrap(); 2]);
+    }
+
+    #[test]
+    fn a_file_tells_its_version_by_its_name_or_by_the_text_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            version_in_file(&path)
+        };
+        assert_eq!(write("libnccl.so.2.28.9", b""), Some(NcclVersion::new(2, 28, 9)));
+        let text = b"\x7fELF\0\0NCCL version 2.x\0NCCL version 2.32.3+cuda13.0\0\0";
+        assert_eq!(write("libnccl.so.2", text), Some(NcclVersion::new(2, 32, 3)));
+        assert_eq!(write("libnccl.so", b"\x7fELF\0\0"), None);
+    }
+
+    #[test]
     fn a_named_folder_without_a_library_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let error = named(&[folder.path().to_owned()]).unwrap_err();

@@ -5,11 +5,15 @@
 
 pub mod bench;
 pub mod child;
+pub mod deadlines;
+pub mod diagnose;
 pub mod emulator;
 pub mod library;
 pub mod nccl_log;
 pub mod prepare;
 pub mod private;
 pub mod provenance;
+mod shm;
 pub mod sweep;
 pub mod visit;
+mod watch;

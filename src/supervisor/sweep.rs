@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::deadlines::Pace;
 use super::private::Private;
 use super::visit::{Planned, Progress, Setup, visit};
 use crate::error::Result;
@@ -54,6 +55,8 @@ pub struct Sweep<'a> {
     pub journal: &'a mut Journal,
     /// What was measured so far; of a resumed journal when the run is continued.
     pub tally: &'a mut Tally,
+    /// How long phases took, which decides how long they may take.
+    pub pace: Pace,
     /// Whether the user has interrupted.
     pub interrupted: &'a dyn Fn() -> bool,
 }
@@ -99,7 +102,8 @@ impl Sweep<'_> {
             let planned = Planned { index, round, arm: *arm, untimed };
             observer.visit_begins(planned, place, due.len());
             let mut progress = |progress: Progress| observer.progress(progress);
-            let visit = visit(self.plan, self.setup, self.private, planned, self.interrupted, &mut progress);
+            let visit =
+                visit(self.plan, self.setup, self.private, planned, &mut self.pace, self.interrupted, &mut progress);
             if visit.outcome == Outcome::Interrupted {
                 return Ok(Outcome::Interrupted);
             }

@@ -1,17 +1,20 @@
 //! One visit: a worker with its environment, listened to from its first word to its end.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
+use super::child::{Child, Spec, WIRE_FD};
+pub use super::deadlines::Deadlines;
+use super::deadlines::Pace;
+use super::diagnose::diagnose;
 use super::prepare::lead_to_libraries;
 use super::private::Private;
+use super::watch::Watch;
 use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
-use crate::record::visit::{At, Outcome, Phase, Timings, UsedBy, Visit};
-use crate::wire::{self, Event, Job, Received};
+use crate::record::visit::{At, Outcome, Visit};
+use crate::wire::{self, Job};
 
 /// The hidden command that makes the executable a worker.
 pub const WORKER: &str = "__worker";
@@ -39,36 +42,6 @@ pub struct Emulation {
     pub library: std::path::PathBuf,
     /// Name of the emulated box.
     pub topology: String,
-}
-
-/// How long a worker may stay silent.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadlines {
-    /// Until it has started, and for each communicator's init: driver and NCCL set up every GPU.
-    pub setup: Duration,
-    /// In every other phase.
-    pub phase: Duration,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self { setup: Duration::from_secs(180), phase: Duration::from_secs(60) }
-    }
-}
-
-impl Deadlines {
-    /// The same for every phase.
-    #[must_use]
-    pub fn all(deadline: Duration) -> Self {
-        Self { setup: deadline, phase: deadline }
-    }
-
-    fn of(&self, phase: Phase) -> Duration {
-        match phase {
-            Phase::Start | Phase::Init | Phase::First => self.setup,
-            Phase::WarmUp | Phase::Capture | Phase::Timing | Phase::Check | Phase::Teardown => self.phase,
-        }
-    }
 }
 
 impl Setup {
@@ -120,10 +93,11 @@ pub fn visit(
     setup: &Setup,
     private: &Private,
     planned: Planned,
+    pace: &mut Pace,
     interrupted: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Visit {
-    let mut watch = Watch::new(planned);
+    let mut watch = Watch::new(plan, planned, pace);
     let mut environment = setup.environment(plan, planned.arm);
     let seed = visit_seed(plan.seed, planned.index);
     if setup.emulation.is_some() {
@@ -136,9 +110,15 @@ pub fn visit(
     let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
     let outcome = match Child::spawn(&spec, Some(&job(plan, planned, seed))) {
         Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
-        Ok(mut child) => watch.follow(&mut child, setup.deadlines, interrupted, progress),
+        Ok(mut child) => {
+            let written = || size(&output) + size(&log);
+            let flooded = || Some(written()).filter(|bytes| *bytes > MOST_OUTPUT).map(|bytes| bytes >> 20);
+            watch.follow(&mut child, &flooded, interrupted, progress)
+        }
     };
-    let visit = watch.finish(outcome, &output, &log);
+    let mut visit = watch.finish(outcome);
+    add_evidence(&mut visit, &output, &log);
+    visit.diagnosis = diagnose(plan, &visit, &end_of(&log));
     if let (Some(worker), true) = (&visit.worker, log.exists()) {
         // The user's file is a favour: a visit is not lost because it cannot be written.
         let _ = wish.grant(&log, worker.pid, &provenance::host());
@@ -147,6 +127,27 @@ pub fn visit(
         let _ = std::fs::remove_file(file);
     }
     visit
+}
+
+/// What NCCL's log tells and, of a visit that failed, the last words of its worker and what they mean.
+fn add_evidence(visit: &mut Visit, output: &Path, log: &Path) {
+    if matches!(visit.outcome, Outcome::Flooded { .. }) {
+        // Which lines those are says all; reading a flood to its end would take minutes.
+        visit.evidence = [output, log].into_iter().flat_map(last_lines).collect();
+        return;
+    }
+    let log = crate::nccl::log::read_file(log).ok();
+    if !visit.outcome.is_completed() {
+        visit.evidence = last_lines(output);
+        let warnings = log.iter().flat_map(|log| &log.warnings).map(|warning| shorten(&warning.message));
+        visit.evidence.extend(warnings.take(EVIDENCE_LINES));
+    }
+    visit.read = log.as_ref().map(Read::of);
+}
+
+/// Bytes of a file, none when it is not there.
+fn size(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
 fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
@@ -172,166 +173,15 @@ fn visit_seed(seed: u64, index: u32) -> u64 {
     generator.random()
 }
 
-/// What is learnt of a visit while it runs.
-struct Watch {
-    visit: Visit,
-    spawned: Instant,
-    /// When the current phase began.
-    since: Instant,
-    at: Option<At>,
-    first_states: Option<Vec<crate::gpu::nvml::GpuState>>,
-    /// The worker's own last word on how it ended.
-    verdict: Option<Outcome>,
-}
-
-impl Watch {
-    fn new(planned: Planned) -> Self {
-        let Planned { index, round, arm, untimed } = planned;
-        let visit = Visit {
-            index,
-            round,
-            arm,
-            untimed,
-            started: jiff::Timestamp::now(),
-            seconds: 0.0,
-            outcome: Outcome::Interrupted,
-            worker: None,
-            gpus: Vec::new(),
-            timings: Timings::default(),
-            evidence: Vec::new(),
-            used: Vec::new(),
-            read: None,
-            replicates: Vec::new(),
-        };
-        let now = Instant::now();
-        Self { visit, spawned: now, since: now, at: None, first_states: None, verdict: None }
-    }
-
-    fn follow(
-        &mut self,
-        child: &mut Child<Event>,
-        deadlines: Deadlines,
-        interrupted: &dyn Fn() -> bool,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Outcome {
-        while self.verdict.is_none() {
-            let limit = deadlines.of(self.at.map_or(Phase::Start, |at| at.phase));
-            match child.hear(self.since + limit, interrupted) {
-                Heard::Received(Received::Message(event)) => self.note(event, progress),
-                Heard::Received(Received::Garbage(message)) => self.verdict = Some(Outcome::BrokenWire { message }),
-                Heard::Received(Received::End) => break,
-                Heard::Silence => {
-                    self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs() });
-                }
-                Heard::Interrupted => self.verdict = Some(Outcome::Interrupted),
-            }
-        }
-        self.ended(child, deadlines)
-    }
-
-    fn note(&mut self, event: Event, progress: &mut dyn FnMut(Progress)) {
-        match event {
-            Event::Hello { facts, .. } => {
-                self.clock(|timings| &mut timings.exec);
-                self.visit.worker = Some(facts);
-            }
-            Event::Phase { at } => {
-                self.account();
-                self.at = Some(at);
-                progress(Progress::Phase(at));
-            }
-            Event::Replicate { replicate } => {
-                progress(Progress::Replicate(&replicate));
-                self.visit.replicates.push(replicate);
-            }
-            Event::Used { used } => self.note_used(used),
-            Event::Gpus { states } => match self.first_states.take() {
-                None => self.first_states = Some(states),
-                Some(before) => self.visit.gpus = before.into_iter().zip(states).collect(),
-            },
-            Event::Failed { at, error } => self.verdict = Some(Outcome::Failed { at, error }),
-            Event::WorkerError { message } => self.verdict = Some(Outcome::WorkerError { message }),
-            Event::Done => {
-                self.account();
-                let wrong = self.visit.replicates.iter().any(|replicate| replicate.checks.wrong > 0);
-                self.verdict = Some(if wrong { Outcome::WrongData } else { Outcome::Completed });
-            }
-        }
-    }
-
-    /// Communicators that used the same on the same ranks share one entry.
-    fn note_used(&mut self, used: UsedBy) {
-        let same =
-            |known: &&mut UsedBy| known.case == used.case && known.used == used.used && known.ranks == used.ranks;
-        match self.visit.used.iter_mut().find(same) {
-            Some(known) => known.communicators.extend(used.communicators),
-            None => self.visit.used.push(used),
-        }
-    }
-
-    /// The child's end decides where it left no word of its own.
-    fn ended(&mut self, child: &mut Child<Event>, deadlines: Deadlines) -> Outcome {
-        let last_word = self.verdict.take();
-        let goes_by_itself = matches!(
-            last_word,
-            None | Some(Outcome::Completed | Outcome::WrongData | Outcome::Failed { .. } | Outcome::WorkerError { .. })
-        );
-        let limit = if goes_by_itself { deadlines.phase } else { Duration::ZERO };
-        let status = match child.wait(limit) {
-            Ok(Some(status)) => Ok(status),
-            Ok(None) | Err(_) => child.end(),
-        };
-        self.clock(|timings| &mut timings.exit);
-        match (last_word, status) {
-            (Some(word), _) => word,
-            (None, Err(error)) => {
-                Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") }
-            }
-            (None, Ok(status)) => match signal_of(status) {
-                Some(signal) => Outcome::Crashed { signal, at: self.at },
-                None => Outcome::Exited { code: status.code().unwrap_or(-1), at: self.at },
-            },
-        }
-    }
-
-    /// Adds the time since the last event to the phase that ended.
-    fn account(&mut self) {
-        match self.at.map(|at| at.phase) {
-            None | Some(Phase::Start) => self.clock(|timings| &mut timings.start),
-            Some(Phase::Init | Phase::First) => self.clock(|timings| &mut timings.communicators),
-            Some(Phase::WarmUp) => self.clock(|timings| &mut timings.warm_up),
-            Some(Phase::Capture | Phase::Timing) => self.clock(|timings| &mut timings.measuring),
-            Some(Phase::Check) => self.clock(|timings| &mut timings.checking),
-            Some(Phase::Teardown) => self.clock(|timings| &mut timings.teardown),
-        }
-    }
-
-    fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
-        let now = Instant::now();
-        *field(&mut self.visit.timings) += (now - self.since).as_secs_f64();
-        self.since = now;
-    }
-
-    fn finish(mut self, outcome: Outcome, output: &Path, log: &Path) -> Visit {
-        self.visit.seconds = self.spawned.elapsed().as_secs_f64();
-        let log = crate::nccl::log::read_file(log).ok();
-        if !outcome.is_completed() {
-            self.visit.evidence = last_lines(output);
-            let warnings = log.iter().flat_map(|log| &log.warnings).map(|warning| shorten(&warning.message));
-            self.visit.evidence.extend(warnings.take(EVIDENCE_LINES));
-        }
-        self.visit.read = log.as_ref().map(Read::of);
-        self.visit.outcome = outcome;
-        self.visit
-    }
-}
+/// Output and log of one worker beyond which it is killed: an INFO log of a visit is below 1 MiB.
+const MOST_OUTPUT: u64 = 256 << 20;
 
 /// How many lines of a failed worker's output are kept, and how long each.
 const EVIDENCE_LINES: usize = 12;
 const EVIDENCE_WIDTH: usize = 400;
 
-/// The last lines of a file; reads its end only.
-fn last_lines(file: &Path) -> Vec<String> {
+/// The end of a file as text, empty when it cannot be read.
+fn end_of(file: &Path) -> String {
     use std::io::{Read, Seek, SeekFrom};
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = std::fs::File::open(file)?;
@@ -341,8 +191,12 @@ fn last_lines(file: &Path) -> Vec<String> {
         file.take(64 << 10).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// The last lines of a file, each at most so long.
+fn last_lines(file: &Path) -> Vec<String> {
+    let text = end_of(file);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(EVIDENCE_LINES)..];
     last.iter().map(|line| shorten(line)).collect()
@@ -351,3 +205,6 @@ fn last_lines(file: &Path) -> Vec<String> {
 fn shorten(line: &str) -> String {
     line.chars().take(EVIDENCE_WIDTH).collect()
 }
+
+#[cfg(test)]
+mod tests;

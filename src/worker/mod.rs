@@ -1,6 +1,6 @@
 //! The worker: one process that measures one arm once, a thread per rank.
 //!
-//! It reads its [`Job`] from stdin and reports [`Event`]s over a pipe of its own. When a rank fails, the error goes out and
+//! It reads its [`Job`] from stdin, ends when its stdin does, and reports [`Event`]s over a pipe of its own. When a rank fails, the error goes out and
 //! the whole process ends at once, without exit handlers: other ranks may be inside NCCL, where an orderly exit was seen to
 //! end in SIGSEGV, and a rank that waits for the failed one would wait for ever.
 
@@ -11,10 +11,12 @@ pub mod probe;
 mod rank;
 mod team;
 mod timing;
+mod watchdog;
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use crate::gpu::cuda::{self, Context, Device};
 use crate::gpu::nvml::Management;
@@ -30,11 +32,14 @@ pub fn run(fd: RawFd) -> ! {
     // SAFETY: the supervisor opened this descriptor for this process alone; nothing else in it knows the number.
     let wire = Wire::new(File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     report_panics(&wire);
-    let job = match receive_job() {
+    let mut stdin = BufReader::new(std::io::stdin());
+    let job = match receive_job(&mut stdin) {
         Ok(job) => job,
         Err(message) => wire.end(&Event::WorkerError { message }),
     };
-    match measure(&wire, job) {
+    let team = Arc::new(Team::new(wire.clone(), job));
+    watchdog::start(stdin, Arc::clone(&team));
+    match measure(&team) {
         Ok(()) => wire.end(&Event::Done),
         Err(failed) => wire.end(&failed),
     }
@@ -46,8 +51,8 @@ fn report_panics(wire: &Wire) {
     std::panic::set_hook(Box::new(move |panic| wire.end(&Event::WorkerError { message: panic.to_string() })));
 }
 
-fn receive_job() -> Result<Job, String> {
-    match wire::receive::<Job>(&mut BufReader::new(std::io::stdin())) {
+fn receive_job(stdin: &mut impl BufRead) -> Result<Job, String> {
+    match wire::receive::<Job>(stdin) {
         Ok(Received::Message(job)) if job.version == wire::VERSION => Ok(job),
         Ok(Received::Message(job)) => Err(format!("the job speaks version {}, not {}", job.version, wire::VERSION)),
         Ok(Received::End) => Err("no job on stdin; workers are started by `ncclsweep` itself".to_owned()),
@@ -56,8 +61,7 @@ fn receive_job() -> Result<Job, String> {
     }
 }
 
-fn measure(wire: &Wire, job: Job) -> Result<(), Box<Event>> {
-    let team = Team::new(wire.clone(), job);
+fn measure(team: &Team) -> Result<(), Box<Event>> {
     let starting = |error: GpuError| Box::new(Event::Failed { at: team.at(None), error });
     let (_, devices) = cuda::devices().map_err(starting)?;
     let devices = ranks_devices(&team.job, &devices)?;
@@ -82,16 +86,15 @@ fn measure(wire: &Wire, job: Job) -> Result<(), Box<Event>> {
     report_gpus();
     std::thread::scope(|scope| {
         for (rank, context) in contexts.into_iter().enumerate() {
-            let team = &team;
             std::thread::Builder::new()
                 .name(format!("rank {rank}"))
                 .spawn_scoped(scope, move || rank::run(team, rank as u32, context))
                 .expect("the system starts a thread per rank");
         }
         // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
-        team.meet_main();
+        team.meet_main(None);
         report_gpus();
-        team.meet_main();
+        team.meet_main(None);
     });
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
 use crate::gpu::cuda::{Context, DeviceBuffer, Event, Graph, GraphExec, Stream};
-use crate::record::visit::{Checks, Phase, Replicate};
+use crate::record::visit::{Checks, Doing, Phase, Replicate};
 use crate::wire;
 
 type Result<T> = std::result::Result<T, GpuError>;
@@ -69,7 +69,7 @@ impl<'a> Rank<'a> {
         for (input, data) in inputs.iter().zip(&team.data) {
             input.upload(&data.input(rank), stream)?;
         }
-        team.barrier.wait();
+        team.meet(rank);
         Ok(Self { team, rank, stream, marks, inputs, recv, outputs, host: Vec::new() })
     }
 
@@ -77,29 +77,47 @@ impl<'a> Rank<'a> {
         self.rank == 0
     }
 
+    /// Notes what comes next, for the watchdog.
+    fn note(&self, doing: Doing) {
+        self.team.note(self.rank, doing);
+    }
+
+    fn meet(&self) {
+        self.team.meet(self.rank);
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.note(Doing::Synchronize);
+        self.stream.synchronize()
+    }
+
+    /// Begins a phase on all ranks: none is in it before it is told, so that a failure is never blamed on the phase before.
     fn begin(&self, phase: Phase, communicator: u32, case: Option<usize>) {
+        self.meet();
         if self.leads() {
             self.team.begin(phase, communicator, case);
         }
+        self.meet();
     }
 
     fn measure_communicator(&mut self, index: u32) -> Result<()> {
         self.begin(Phase::Init, index, None);
         let id = if self.leads() { Some(UniqueId::create()?) } else { None };
-        let id = self.team.share_id(id);
+        let id = self.team.share_id(self.rank, id);
+        self.note(Doing::Init);
         let communicator = Communicator::init(id, self.rank, self.team.ranks())?;
-        self.team.barrier.wait();
+        self.meet();
         for case in 0..self.team.job.cases.len() {
             self.measure_case(index, communicator, case)?;
         }
         if index + 1 == self.team.job.communicators {
-            self.team.meet_main();
-            self.team.meet_main();
+            self.team.meet_main(Some(self.rank));
+            self.team.meet_main(Some(self.rank));
         }
         self.begin(Phase::Teardown, index, None);
-        self.team.barrier.wait();
+        self.note(Doing::Destroy);
         communicator.destroy()?;
-        self.team.barrier.wait();
+        self.meet();
         Ok(())
     }
 
@@ -113,8 +131,10 @@ impl<'a> Rank<'a> {
         self.fresh(of, data_index)?;
         self.observed(index, case, false, || {
             call.enqueue()?;
-            self.stream.synchronize()
+            self.synchronize()
         })?;
+        // A path that spoils the very first call counts as spoiling data, though that call is not timed.
+        let mut checks = self.check_output(of, data_index)?;
         self.begin(Phase::WarmUp, index, Some(case));
         let warm_up_calls = self.warm_up(&call)? + 1;
 
@@ -124,6 +144,7 @@ impl<'a> Rank<'a> {
                 self.fresh(of, data_index)?;
                 self.begin(Phase::Timing, index, Some(case));
                 let marks = &self.marks[..=team.job.measure.samples(of.mode)];
+                self.note(Doing::Timing);
                 team.barrier.wait();
                 timing::batches(&call, team.job.measure.launches, marks)?;
                 between(marks, team.job.measure.launches)?
@@ -132,6 +153,7 @@ impl<'a> Rank<'a> {
                 self.fresh(of, data_index)?;
                 self.begin(Phase::Timing, index, Some(case));
                 let mut micros = vec![0.0; team.job.measure.samples(of.mode)];
+                self.note(Doing::Timing);
                 timing::lone_calls(&call, &team.barrier, &mut micros)?;
                 micros
             }
@@ -139,7 +161,7 @@ impl<'a> Rank<'a> {
         let samples = team.slowest(self.rank, samples);
 
         self.begin(Phase::Check, index, Some(case));
-        let mut checks = self.check_timed(of, data_index)?;
+        checks.add(self.check_output(of, data_index)?);
         checks.add(self.check_chain(&call, index, case)?);
         communicator.async_error()?;
         let checks = team.all_checks(self.rank, checks);
@@ -183,8 +205,8 @@ impl<'a> Rank<'a> {
             Placement::OutOfPlace => recv.fill(POISON, self.stream)?,
             Placement::InPlace => recv.copy_from(self.inputs[data], self.stream)?,
         }
-        self.stream.synchronize()?;
-        self.team.barrier.wait();
+        self.synchronize()?;
+        self.meet();
         Ok(())
     }
 
@@ -193,12 +215,13 @@ impl<'a> Rank<'a> {
         let marks = &self.marks[..2];
         let mut looks: Vec<f64> = Vec::with_capacity(WARM_UP_LOOKS);
         loop {
+            self.note(Doing::Enqueue);
             marks[0].record(self.stream)?;
             call.enqueue_times(WARM_UP_CALLS)?;
             marks[1].record(self.stream)?;
-            self.stream.synchronize()?;
+            self.synchronize()?;
             looks.push(marks[1].micros_since(marks[0])?);
-            if self.team.agree(self.leads().then(|| looks.len() == WARM_UP_LOOKS || has_settled(&looks))) {
+            if self.team.agree(self.rank, self.leads().then(|| looks.len() == WARM_UP_LOOKS || has_settled(&looks))) {
                 return Ok(looks.len() as u32 * WARM_UP_CALLS);
             }
         }
@@ -211,10 +234,12 @@ impl<'a> Rank<'a> {
         self.fresh(&self.team.job.cases[case], self.data_of(case))?;
         self.begin(Phase::Timing, index, Some(case));
         let marks = &self.marks[..=measure.samples(Mode::Graph)];
+        self.note(Doing::Timing);
         self.team.barrier.wait();
         timing::replays(graph, self.stream, marks)?;
         let samples = between(marks, measure.graph_length)?;
-        self.team.barrier.wait();
+        self.meet();
+        self.note(Doing::Destroy);
         graph.destroy()?;
         Ok(samples)
     }
@@ -226,12 +251,14 @@ impl<'a> Rank<'a> {
 
     /// Captures and instantiates while no rank has work enqueued.
     fn instantiate(&self, capture: impl FnOnce() -> Result<Graph>) -> Result<GraphExec> {
-        self.team.barrier.wait();
+        self.meet();
+        self.note(Doing::Capture);
         let graph = capture()?;
-        self.team.barrier.wait();
+        self.meet();
+        self.note(Doing::Instantiate);
         let exec = graph.instantiate(self.stream)?;
-        self.stream.synchronize()?;
-        self.team.barrier.wait();
+        self.synchronize()?;
+        self.meet();
         Ok(exec)
     }
 
@@ -247,19 +274,21 @@ impl<'a> Rank<'a> {
         if self.leads() {
             recorder::set_mask(true);
         }
-        self.team.barrier.wait();
+        self.meet();
+        // Captured calls wait in the capture, eager ones note what they are in themselves.
+        self.note(if captured { Doing::Capture } else { Doing::Enqueue });
         let value = untimed()?;
-        self.team.barrier.wait();
+        self.meet();
         if self.leads() {
             recorder::set_mask(false);
             self.team.report_used(communicator, case, captured);
         }
-        self.team.barrier.wait();
+        self.meet();
         Ok(value)
     }
 
-    /// Compares the output of the last timed call, where the timed calls leave one: in place, they reduce what they reduced.
-    fn check_timed(&mut self, case: &Case, data: usize) -> Result<Checks> {
+    /// Compares the output of the last call, where calls leave one: in place, they reduce what they reduced.
+    fn check_output(&mut self, case: &Case, data: usize) -> Result<Checks> {
         match case.placement {
             Placement::InPlace => Ok(Checks::default()),
             Placement::OutOfPlace => {
@@ -277,7 +306,7 @@ impl<'a> Rank<'a> {
         let calls = chain(self.team, &self.team.data[data]);
         let outputs = self.outputs.part(0, bytes * calls);
         outputs.fill(POISON, self.stream)?;
-        self.stream.synchronize()?;
+        self.synchronize()?;
         let input = self.inputs[data];
         let enqueue_all = || {
             (0..calls).try_for_each(|index| {
@@ -296,19 +325,22 @@ impl<'a> Rank<'a> {
             let capture = || self.stream.capture(enqueue_all);
             let graph = self.instantiate(|| self.observed(index, case_index, true, capture))?;
             graph.launch(self.stream)?;
-            self.stream.synchronize()?;
-            self.team.barrier.wait();
+            self.synchronize()?;
+            self.meet();
+            self.note(Doing::Destroy);
             graph.destroy()?;
         } else {
-            self.team.barrier.wait();
+            self.meet();
+            self.note(Doing::Enqueue);
             enqueue_all()?;
-            self.stream.synchronize()?;
+            self.synchronize()?;
         }
-        self.team.barrier.wait();
+        self.meet();
         self.download_and_compare(outputs, data)
     }
 
     fn download_and_compare(&mut self, outputs: DeviceBuffer, data: usize) -> Result<Checks> {
+        self.note(Doing::Copy);
         // Grown only: filling it anew for every check would cost more than the comparison.
         if self.host.len() < outputs.bytes() {
             self.host.resize(outputs.bytes(), 0);

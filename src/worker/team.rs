@@ -1,7 +1,7 @@
 //! What the ranks of one worker share: the job, the wire, the barrier, and where they are.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nccl_profiler_ncclsweep::recorder;
@@ -11,7 +11,7 @@ use super::data::{self, CaseData};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
 use crate::proof::Used;
-use crate::record::visit::{At, Checks, Phase, UsedBy};
+use crate::record::visit::{At, Checks, Doing, Phase, RanksDoing, UsedBy};
 use crate::wire::{self, Event, Job};
 
 /// The pipe to the supervisor.
@@ -52,6 +52,8 @@ pub(super) struct Team {
     /// Host side of the input data; [`CaseData::index`] says which belongs to a case.
     pub(super) data: Vec<CaseData>,
     pub(super) barrier: Barrier,
+    /// The call each rank is in, a [`Doing`]; none before the ranks are started.
+    doing: Vec<AtomicU8>,
     /// The ranks and the main thread, which reads the GPUs' state when all is measured. It sleeps, the ranks' own spins.
     measured: std::sync::Barrier,
     at: Mutex<At>,
@@ -68,6 +70,7 @@ impl Team {
             wire,
             data: data::for_cases(&job.cases, ranks, job.salt),
             barrier: Barrier::new(ranks),
+            doing: (0..ranks).map(|_| AtomicU8::new(Doing::Start as u8)).collect(),
             measured: std::sync::Barrier::new(ranks as usize + 1),
             at: Mutex::new(At { phase: Phase::Start, communicator: 0, case: None, rank: None }),
             id: Mutex::new(None),
@@ -94,37 +97,57 @@ impl Team {
         self.wire.send(&Event::Phase { at });
     }
 
+    /// Notes what `rank` does next. Never called between the first mark of a timed region and its last.
+    pub(super) fn note(&self, rank: u32, doing: Doing) {
+        self.doing[rank as usize].store(doing as u8, Ordering::Relaxed);
+    }
+
+    /// Waits for the other ranks.
+    pub(super) fn meet(&self, rank: u32) {
+        self.note(rank, Doing::Barrier);
+        self.barrier.wait();
+    }
+
+    /// What all ranks are doing.
+    pub(super) fn doing(&self) -> Vec<RanksDoing> {
+        let of_rank = |doing: &AtomicU8| {
+            let number = usize::from(doing.load(Ordering::Relaxed));
+            Doing::ALL.get(number).copied().unwrap_or(Doing::Start)
+        };
+        RanksDoing::of(self.doing.iter().map(of_rank))
+    }
+
     /// Sent by the thread that has the failure, after which the process is gone.
     pub(super) fn fail(&self, rank: u32, error: GpuError) -> ! {
         self.wire.end(&Event::Failed { at: self.at(Some(rank)), error })
     }
 
     /// Hands rank 0's unique id to every rank.
-    pub(super) fn share_id(&self, own: Option<UniqueId>) -> UniqueId {
+    pub(super) fn share_id(&self, rank: u32, own: Option<UniqueId>) -> UniqueId {
         if own.is_some() {
             *lock(&self.id) = own;
         }
-        self.barrier.wait();
+        self.meet(rank);
         let id = lock(&self.id).expect("rank 0 stored it before the barrier");
-        self.barrier.wait();
+        self.meet(rank);
         id
     }
 
     /// Rank 0 says whether the warm-up has settled; every rank gets its answer.
     ///
     /// One barrier is enough: rank 0 can only say the next thing after another collective, in which every rank takes part.
-    pub(super) fn agree(&self, settled: Option<bool>) -> bool {
+    pub(super) fn agree(&self, rank: u32, settled: Option<bool>) -> bool {
         if let Some(settled) = settled {
             self.settled.store(settled, Ordering::Release);
         }
-        self.barrier.wait();
+        self.meet(rank);
         self.settled.load(Ordering::Acquire)
     }
 
     /// Gathers the ranks' samples of one region; rank 0 gets the maximum over ranks, sample by sample.
     pub(super) fn slowest(&self, rank: u32, own: Vec<f64>) -> Option<Vec<f64>> {
         *lock(&self.samples[rank as usize]) = own;
-        self.barrier.wait();
+        self.meet(rank);
         let slowest = (rank == 0).then(|| {
             let first = std::mem::take(&mut *lock(&self.samples[0]));
             self.samples[1..].iter().fold(first, |mut slowest, other| {
@@ -132,16 +155,16 @@ impl Team {
                 slowest
             })
         });
-        self.barrier.wait();
+        self.meet(rank);
         slowest
     }
 
     /// Gathers what the ranks' checks found; rank 0 gets the sum.
     pub(super) fn all_checks(&self, rank: u32, own: Checks) -> Option<Checks> {
         lock(&self.checks).add(own);
-        self.barrier.wait();
+        self.meet(rank);
         let all = (rank == 0).then(|| std::mem::take(&mut *lock(&self.checks)));
-        self.barrier.wait();
+        self.meet(rank);
         all
     }
 
@@ -163,7 +186,10 @@ impl Team {
     }
 
     /// Returns once every rank and the main thread have called it.
-    pub(super) fn meet_main(&self) {
+    pub(super) fn meet_main(&self, rank: Option<u32>) {
+        if let Some(rank) = rank {
+            self.note(rank, Doing::Barrier);
+        }
         self.measured.wait();
     }
 }

@@ -1,9 +1,11 @@
-//! Chores of the repository: `cargo xtask simulate` shows what the statistics of `ncclsweep` are worth.
+//! Chores of the repository: `cargo xtask simulate` shows what the statistics of `ncclsweep` are worth, `cargo xtask soak`
+//! what it survives.
 
 use clap::{Parser, Subcommand};
 
 mod calibrate;
 mod simulate;
+mod soak;
 mod table;
 
 #[derive(Parser)]
@@ -19,12 +21,15 @@ enum Chore {
     Calibrate,
     /// Simulate runs with a known truth and count what the statistics say of them
     Simulate(simulate::Args),
+    /// Try to lose results: every fault in every phase, kills at random moments
+    Soak(soak::Args),
 }
 
 fn main() -> miette::Result<()> {
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,
+        Chore::Soak(args) => soak::run(&args)?,
     }
     Ok(())
 }

@@ -1,0 +1,14 @@
+//! The whole program on the emulated boxes: what it says, where, and with which exit status.
+//!
+//! Every run starts in a cleared environment, in a folder of its own, with a fixed seed. Several `--nccl` in one run are not
+//! tested here: the emulator is one library; see `results/` for runs of real ones.
+
+mod cases;
+mod environment;
+mod failures;
+mod interrupt;
+mod output;
+mod settings;
+mod support;
+mod usage;
+mod verdicts;

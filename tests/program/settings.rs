@@ -1,0 +1,117 @@
+//! The way of an env set: what a worker has in its own environment is what was asked for.
+
+use ncclsweep::record::run::{Applied, Run};
+use ncclsweep::record::visit::Visit;
+
+use crate::support::{MAIN, OUT, Program, cells};
+
+/// The visits of one env set; at least one.
+fn visits<'a>(run: &'a Run, set: &str) -> Vec<&'a Visit> {
+    let visits: Vec<_> = run.visits.iter().filter(|visit| run.header.plan.sets[visit.arm.set].name == set).collect();
+    assert!(!visits.is_empty(), "no visit of {set}");
+    visits
+}
+
+/// What every worker of a set had under this name.
+#[track_caller]
+fn value<'a>(run: &'a Run, set: &str, name: &str) -> Option<&'a str> {
+    let values: Vec<_> = visits(run, set).iter().map(|v| v.worker.as_ref().unwrap().variables.get(name)).collect();
+    assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "{name} differs between workers: {values:?}");
+    values[0]
+}
+
+#[test]
+fn every_worker_has_the_variables_of_its_set_and_of_no_other() {
+    let run = MAIN.document();
+    let asked = &run.header.plan.sets[1];
+    assert_eq!(asked.name, "pcie-ll");
+    assert_eq!(asked.vars.iter().count(), 6);
+    for (name, wanted) in asked.vars.iter() {
+        assert_eq!(value(&run, "pcie-ll", name), Some(wanted), "{name}");
+        assert_eq!(value(&run, "default", name), None, "{name}");
+    }
+}
+
+#[test]
+fn each_visit_is_a_process_of_its_own() {
+    let run = MAIN.document();
+    let mut pids: Vec<_> = run.visits.iter().map(|visit| visit.worker.as_ref().unwrap().pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids.len(), run.visits.len());
+}
+
+const LAYERS: &str = "\
+sizes = '7168x1'
+
+[base]
+NCCL_NTHREADS = 128
+NCCL_BUFFSIZE = 1048576
+
+[sets.ll]
+NCCL_PROTO = 'LL'
+NCCL_MAX_NCHANNELS = 4
+";
+
+#[test]
+fn later_wins_inherited_then_configured_base_then_base_flag_then_set() {
+    let program = Program::least("--config layers.toml --base NCCL_BUFFSIZE=2097152,NCCL_MAX_NCHANNELS=8");
+    let program = program.file("layers.toml", LAYERS).keeping(OUT);
+    let inherited = [("NCCL_PROTO", "Simple"), ("NCCL_NTHREADS", "64"), ("NCCL_ALGO", "Ring")];
+    let run = inherited.into_iter().fold(program, |program, (k, v)| program.env(k, v)).run().exits(5).document();
+    for (set, name, wanted) in [
+        ("default", "NCCL_ALGO", "Ring"),
+        ("default", "NCCL_PROTO", "Simple"),
+        ("default", "NCCL_NTHREADS", "128"),
+        ("default", "NCCL_BUFFSIZE", "2097152"),
+        ("default", "NCCL_MAX_NCHANNELS", "8"),
+        ("ll", "NCCL_ALGO", "Ring"),
+        ("ll", "NCCL_PROTO", "LL"),
+        ("ll", "NCCL_NTHREADS", "128"),
+        ("ll", "NCCL_BUFFSIZE", "2097152"),
+        ("ll", "NCCL_MAX_NCHANNELS", "4"),
+    ] {
+        assert_eq!(value(&run, set, name), Some(wanted), "{set}: {name}");
+    }
+    for (name, value) in inherited {
+        assert_eq!(run.header.provenance.inherited.get(name), Some(value), "{name} is recorded as inherited");
+    }
+}
+
+#[test]
+fn a_clean_environment_has_nothing_inherited_and_says_what_it_dropped() {
+    let program = Program::least("--clean-env").env("NCCL_PROTO", "Simple").env("NCCL_ALGO", "Ring").keeping(OUT);
+    let run = program.run().exits(5).document();
+    assert!(run.header.plan.clean_env);
+    assert_eq!(value(&run, "default", "NCCL_PROTO"), None);
+    assert_eq!(value(&run, "default", "NCCL_ALGO"), None);
+    assert_eq!(value(&run, "pcie-ll", "NCCL_PROTO"), Some("LL"));
+    assert_eq!(run.header.provenance.inherited.get("NCCL_PROTO"), Some("Simple"));
+}
+
+#[test]
+fn a_command_around_the_workers_that_takes_a_setting_away_is_seen() {
+    let program = Program::least("").args(["--wrap", "env -u NCCL_PROTO"]).keeping(OUT);
+    let ran = program.run().exits(1);
+    let run = ran.document();
+    assert_eq!(run.header.plan.wrap, ["env", "-u", "NCCL_PROTO"]);
+    assert_eq!(run.header.plan.sets[1].vars.get("NCCL_PROTO"), Some("LL"), "asked for");
+    assert_eq!(value(&run, "pcie-ll", "NCCL_PROTO"), None, "not there");
+    assert_eq!(value(&run, "pcie-ll", "NCCL_ALGO"), Some("Ring"));
+    assert_eq!(cells(&run, "pcie-ll")[0].applied, Applied::NotApplied);
+    assert!(ran.stdout.contains("NCCL_PROTO"), "{}", ran.stdout);
+}
+
+#[test]
+fn settings_that_took_effect_are_proven_at_every_size() {
+    let run = MAIN.document();
+    assert!(cells(&run, "pcie-ll").iter().all(|cell| cell.applied == Applied::Applied), "{}", MAIN.stdout);
+}
+
+#[test]
+fn configuration_files_of_nccl_are_recorded() {
+    let program = Program::least("").file(".nccl.conf", "# mine\nNCCL_DEBUG=WARN\n").keeping(OUT);
+    let run = program.run().exits(5).document();
+    let users = run.header.provenance.conf_files.iter().find(|file| file.path.ends_with(".nccl.conf")).unwrap();
+    assert_eq!(users.lines, ["NCCL_DEBUG=WARN"]);
+}

@@ -1,0 +1,73 @@
+//! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments.
+
+mod faults;
+mod kills;
+#[path = "../../../tests/faults/matrix.rs"]
+mod matrix;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Subcommand;
+use ncclsweep::error::{Error, Kind, Result};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The program; built for release when none is named
+    #[arg(long, global = true)]
+    program: Option<PathBuf>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The whole fault matrix on the emulator
+    Faults {
+        /// Times that each field is made
+        #[arg(long, default_value_t = 1)]
+        times: u32,
+        /// Runs at a time
+        #[arg(long, default_value_t = 4)]
+        at_once: usize,
+    },
+    /// SIGKILL of the supervisor at random moments of a run
+    Kills {
+        /// How many
+        number: u32,
+        /// Seed of the moments
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+}
+
+/// Soaks; an error when something was not as it must be.
+pub fn run(args: &Args) -> Result<()> {
+    let program = match &args.program {
+        Some(program) => program.canonicalize().map_err(|error| failed(program, error))?,
+        None => build()?,
+    };
+    match args.what {
+        What::Faults { times, at_once } => faults::run(&program, times, at_once),
+        What::Kills { number, seed } => kills::run(&program, number, seed),
+    }
+}
+
+fn build() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace's root");
+    let built = Command::new(env!("CARGO")).args(["build", "--release"]).current_dir(root).status();
+    match built {
+        Ok(status) if status.success() => Ok(root.join("target/release/ncclsweep")),
+        Ok(status) => Err(Error::new(Kind::Incomplete, format!("cannot build the program: {status}"))),
+        Err(error) => Err(failed(Path::new(env!("CARGO")), error)),
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::new(Kind::Incomplete, format!("cannot use {}", path.display())).because(error)
+}
+
+/// Where figures are kept.
+fn results(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/faults").join(file)
+}
