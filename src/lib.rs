@@ -10,6 +10,7 @@ pub mod collective;
 pub mod compare;
 pub mod error;
 pub mod gpu;
+pub mod impact;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;

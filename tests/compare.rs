@@ -121,3 +121,14 @@ fn arms_under_other_clocks_have_no_verdict() {
     assert_eq!(ran.status.code(), Some(5), "{ran:?}");
     assert!(text(&ran.stdout).contains("but the SM clock of GPU 0 was"), "{ran:?}");
 }
+
+#[test]
+fn a_step_of_a_model_is_told_under_the_report() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = ncclsweep(home.path(), &format!("--emulate {RUN} --model kimi-k2.5 --step-time 29.5,19"), None);
+    let shown = text(&ran.stdout);
+    assert!(shown.contains("per decode step · 122 all-reduces (kimi-k2.5: 61 layers × 2)"), "{shown}");
+    assert!(shown.contains("by which the step became faster: all-reduces explain"), "{shown}");
+    let ran = ncclsweep(home.path(), "--emulate --model kimi-k9", None);
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+}

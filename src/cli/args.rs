@@ -85,6 +85,33 @@ pub struct Compare {
     pub format: crate::report::Format,
 }
 
+/// The decode step that the all-reduces are part of.
+#[derive(Debug, Default, Args)]
+pub struct Impact {
+    /// Say what it is worth to a step of this model (kimi-k2.5, deepseek-v3, llama-3.3-70b, …)
+    #[arg(long, value_name = "NAME", help_heading = "Impact")]
+    pub model: Option<String>,
+    /// Say what it is worth to a step of so many all-reduces
+    #[arg(long, value_name = "N", help_heading = "Impact")]
+    pub per_step: Option<u32>,
+    /// Milliseconds of a step under the default settings; a second time, when it became faster: 29.5,19
+    #[arg(long, value_name = "MS", value_delimiter = ',', help_heading = "Impact")]
+    pub step_time: Vec<f64>,
+    /// Tokens that a step yields to a sequence [default: 1]
+    #[arg(long, value_name = "X", help_heading = "Impact")]
+    pub tokens_per_step: Option<f64>,
+}
+
+impl Impact {
+    /// The step, when anything of it was asked for.
+    pub fn step(&self) -> crate::error::Result<Option<crate::impact::Step>> {
+        let asked = self.model.is_some() || self.per_step.is_some() || !self.step_time.is_empty();
+        let step =
+            || crate::impact::Step::new(self.model.as_deref(), self.per_step, &self.step_time, self.tokens_per_step);
+        (asked || self.tokens_per_step.is_some()).then(step).transpose()
+    }
+}
+
 /// Which plan, which run, and what to print.
 #[derive(Debug, Args)]
 pub struct Accept {
@@ -256,6 +283,9 @@ pub struct Sweep {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long, help_heading = "Results")]
     pub why: bool,
+    /// What it is worth to a decode step.
+    #[command(flatten)]
+    pub impact: Impact,
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,

@@ -33,6 +33,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
+    let step = args.impact.step()?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -40,6 +41,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
     show(args, &run, &folder)?;
+    if let (Some(step), Format::Table) = (&step, args.format) {
+        print!("\n{}", report::impact::render(&run, step, terminal::style()));
+    }
     if !args.quiet {
         eprintln!("results in {}", folder.display());
     }

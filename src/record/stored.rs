@@ -83,7 +83,7 @@ impl Stored {
         let Some(folder) = self.folder.as_deref().filter(|_| !shares.is_empty()) else { return Ok(HashMap::new()) };
         let (journal, _) = Journal::open(folder)?;
         let mut found: HashMap<(Arm, usize, usize), Vec<stats::Visit>> = HashMap::new();
-        for entry in journal.entries().iter().filter(|entry| entry.completed) {
+        for entry in journal.entries().iter().filter(|entry| entry.completed && !entry.untimed) {
             let mut samples: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for replicate in journal.read(entry)?.replicates {
                 samples.entry(replicate.case).or_default().extend(replicate.samples_us);

@@ -8,6 +8,7 @@ pub mod compare;
 mod conclusion;
 mod findings;
 mod head;
+pub mod impact;
 mod ink;
 pub mod machine;
 mod sheet;
