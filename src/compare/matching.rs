@@ -35,8 +35,8 @@ impl Matching {
     }
 
     /// The arms that have cells in common, in the order of the new plan, with their cells.
-    pub(super) fn arms(&self) -> Vec<((Arm, Arm), Vec<(usize, usize)>)> {
-        let mut arms: Vec<((Arm, Arm), Vec<(usize, usize)>)> = Vec::new();
+    pub(super) fn arms(&self) -> Vec<ArmPair> {
+        let mut arms: Vec<ArmPair> = Vec::new();
         for ((old, before), (new, after)) in &self.both {
             match arms.last_mut() {
                 Some((pair, cases)) if *pair == (*old, *new) => cases.push((*before, *after)),
@@ -46,6 +46,9 @@ impl Matching {
         arms
     }
 }
+
+/// An arm of the old plan and its twin in the new one, and the cases they have in common.
+pub(super) type ArmPair = ((Arm, Arm), Vec<(usize, usize)>);
 
 /// A set, and the library: by its version, and its place among those of that version.
 type Name = (String, Option<(String, usize)>);

@@ -45,7 +45,8 @@ pub(super) fn refuse_strangers((old, before): Named, (new, after): Named) -> Res
     if !Matching::of(&before.plan, &after.plan).both.is_empty() {
         return Ok(());
     }
-    let factors: [(&str, fn(&Plan) -> Vec<String>); 6] = [
+    type Factor = (&'static str, fn(&Plan) -> Vec<String>);
+    let factors: [Factor; 6] = [
         ("sets", |plan| each(plan.sets.iter().map(|set| &set.name))),
         ("modes", |plan| each(plan.cases.iter().map(|case| case.mode))),
         ("data types", |plan| each(plan.cases.iter().map(|case| case.dtype))),

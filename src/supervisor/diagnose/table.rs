@@ -146,13 +146,13 @@ pub(super) const ROWS: &[Row] = &[
         sign: "a hang with several ranks on a GPU",
         holds: |signs| signs.hung() && signs.oversubscribed,
         meaning: "several ranks share a GPU, which NCCL calls experimental: their kernels can wait for each other",
-        next: "try --base NCCL_MAX_CTAS=4, or start with CUDA_DEVICE_MAX_CONNECTIONS=32; it was seen once in about 30 visits with \
-               8 ranks on one GPU",
+        next: "try --base NCCL_MAX_CTAS=4, or start with CUDA_DEVICE_MAX_CONNECTIONS=32; it was seen twice in about 80 visits \
+               with 8 ranks on one GPU",
     },
     Row {
         sign: "init completes, a collective over P2P never returns",
         holds: |signs| signs.hung_in_a_collective() && signs.p2p,
-        meaning: "P2P does not work though the driver allows it: ACS or the IOMMU turns writes between GPUs aside",
+        meaning: "P2P hangs though the driver allows it; mostly ACS or the IOMMU turns writes between GPUs aside",
         next: "`sudo lspci -vvv | grep ACSCtl` must not show SrcValid+: turn ACS off on the PCIe bridges, boot with iommu=pt; \
                NCCL_P2P_DISABLE=1 works meanwhile",
     },
