@@ -103,6 +103,9 @@ pub struct Probe {
     pub cuda: Result<(String, Vec<Device>), GpuError>,
     /// Version of the kernel driver and other processes on the GPUs; or why not.
     pub management: Result<(String, Vec<Process>), GpuError>,
+    /// Load of each GPU of `cuda` in percent, where the driver tells.
+    #[serde(default)]
+    pub loads: Vec<Option<u32>>,
     /// Version and file of the NCCL library that the loader's path gives; or why not.
     pub nccl: Result<(NcclVersion, Option<String>), GpuError>,
 }

@@ -78,10 +78,10 @@ pub struct Compare {
     /// The later run
     pub new: PathBuf,
     /// Relative difference that matters [default: that of the later run]
-    #[arg(long, value_name = "P%")]
+    #[arg(long, value_name = "P%", value_parser = read::<Percent>)]
     pub tolerance: Option<Percent>,
     /// What to print: table, json, csv, markdown
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
 }
 

@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if !args.quiet {
         eprintln!("results in {}", folder.display());
     }
-    let exit = exit(&run, ended);
+    let exit = exit(&run, &ended);
     match baseline {
         Some(baseline) if ended != Ended::Interrupted => {
             let new = Measured { folder, run, tally, ended }.stored();
@@ -117,10 +117,13 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let ended = sweep.run(&mut live);
     live.finish();
     let ended = ended?;
-    let complete = ended != Ended::Interrupted;
+    let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
     run.warnings.splice(0..0, warnings);
+    if let Ended::Sick(sick) = &ended {
+        run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
+    }
     document::write(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
@@ -239,11 +242,12 @@ fn default_folder(header: &Header, redacted: bool) -> PathBuf {
 }
 
 /// The exit code: the first that holds, from the top.
-fn exit(run: &Run, ended: Ended) -> Exit {
+fn exit(run: &Run, ended: &Ended) -> Exit {
     let expected = |set: &String| run.header.plan.expect.contains(set);
     let cells = || run.cells.iter();
     match () {
-        () if ended == Ended::Interrupted => Exit::Interrupted,
+        () if *ended == Ended::Interrupted => Exit::Interrupted,
+        () if matches!(ended, Ended::Sick(_)) => Exit::Incomplete,
         () if cells().any(|cell| cell.verdict == Verdict::Invalid) => Exit::Incomplete,
         () if cells().any(|cell| {
             let lost = matches!(cell.applied, Applied::NotApplied | Applied::Partly | Applied::Overridden);

@@ -77,6 +77,12 @@ impl Management {
             .collect())
     }
 
+    /// How busy the GPU with this UUID is, in percent of the last moments.
+    #[must_use]
+    pub fn load_percent(&self, gpu: &str) -> Option<u32> {
+        Some(self.0.device_by_uuid(gpu).ok()?.utilization_rates().ok()?.gpu)
+    }
+
     /// State of the GPU with this UUID; what NVML refuses to tell stays `None`.
     #[must_use]
     pub fn state(&self, gpu: &str) -> GpuState {

@@ -199,7 +199,22 @@ impl Journal {
                 .help("everything before it is kept; free space, then continue with --resume")
         })?;
         self.end += bytes.len() as u64;
+        self.still_there()?;
         Ok((offset, bytes.len() as u64))
+    }
+
+    /// Fails when the path no longer leads to the file that is written: what is written then is lost with its last descriptor.
+    fn still_there(&self) -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let (there, ours) = (std::fs::metadata(&self.path), self.file.metadata());
+        match (there, ours) {
+            (Ok(there), Ok(ours)) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(()),
+            (Err(error), _) => {
+                Err(failed("find", &self.path, error).help("the folder of the run was removed or moved"))
+            }
+            _ => Err(Error::new(Kind::Incomplete, format!("{} was replaced by another file", self.path.display()))
+                .help("two runs must not share a folder; name another with --out")),
+        }
     }
 
     /// Reads the header and indexes the visits. Gives the number of bytes of a torn last line.

@@ -99,6 +99,9 @@ impl Tally {
     pub fn failures(&self, arm: Arm) -> Option<String> {
         let arm = self.arms.get(&arm)?;
         let first = arm.failed.first()?;
+        if arm.visits == 1 && first.starts_with("not run") {
+            return Some(first.clone());
+        }
         Some(format!("{} of {} visits failed: {first}", arm.failed.len(), arm.visits))
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::emulator;
+use super::health::Before;
 use super::library::{self, Found};
 use super::prepare::probe;
 use super::private::Private;
@@ -36,6 +37,7 @@ pub struct Bench {
     cuda: String,
     driver: Option<String>,
     processes: Vec<Process>,
+    loads: Vec<Option<u32>>,
     emulation: Option<Emulation>,
 }
 
@@ -62,10 +64,11 @@ impl Bench {
             seen.get_or_insert(probe);
         }
         let probe = seen.expect("at least one library was chosen");
+        let loads = probe.loads;
         let (cuda, gpus) = probe.cuda.map_err(no_driver)?;
         let (driver, processes) = probe.management.map_or((None, Vec::new()), |(driver, all)| (Some(driver), all));
         let others = others.iter().map(|other| facts(other, None)).collect();
-        Ok(Self { taken, others, gpus, cuda, driver, processes, emulation })
+        Ok(Self { taken, others, gpus, cuda, driver, processes, loads, emulation })
     }
 
     /// The libraries in the order they were asked for.
@@ -107,6 +110,7 @@ impl Bench {
             library_folders: self.taken.iter().map(|taken| taken.folder.clone()).collect(),
             emulation: self.emulation.clone(),
             deadlines,
+            before: Before::of(self, &self.loads),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{Child, Heard, Spec, WIRE_FD};
 use super::private::Private;
-use super::visit::Emulation;
+use super::visit::{Emulation, Setup};
 use crate::error::{Error, Kind, Result};
 use crate::plan::environment::{Environment, Origin};
 use crate::wire::{Probe, Received};
@@ -25,6 +25,12 @@ pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, em
         environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
         environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
     }
+}
+
+/// Looks at the box of a run that is under way.
+pub(super) fn probe_again(setup: &Setup, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Probe> {
+    let folder = setup.library_folders.first().map_or(Path::new(""), |folder| folder.as_path());
+    probe(&setup.inherited, folder, setup.emulation.as_ref(), private, interrupted)
 }
 
 /// Looks at the box through the library links in `folder`.

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::deadlines::Pace;
+use super::health::{self, Sick};
 use super::private::Private;
+use super::risk;
 use super::visit::{Planned, Progress, Setup, visit};
 use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Plan, Rounds};
-use crate::record::journal::Journal;
+use crate::record::journal::{Entry, Journal};
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
@@ -17,7 +19,7 @@ use crate::stats::Looks;
 const PROFILER_SINCE: NcclVersion = NcclVersion::new(2, 23, 0);
 
 /// Why a sweep ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The planned rounds were made, or every cell is decided.
     Complete,
@@ -27,6 +29,8 @@ pub enum Ended {
     LastLook,
     /// Nothing is left that could be compared: the baseline failed, or every other arm did.
     NothingToCompare,
+    /// A GPU wedged, or is gone: nothing measured from here on would count.
+    Sick(Sick),
     /// The user interrupted.
     Interrupted,
 }
@@ -65,16 +69,16 @@ impl Sweep<'_> {
     /// Makes the visits that are not in the journal yet.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Ended> {
         let begun = Instant::now();
-        if self.make_untimed(observer)? == Outcome::Interrupted {
-            return Ok(Ended::Interrupted);
+        if let Some(ended) = self.make_untimed(observer)? {
+            return Ok(ended);
         }
         let mut round = 0;
         loop {
             if let Some(ended) = self.enough(round, begun)? {
                 return Ok(ended);
             }
-            if self.make_round(round, observer)? == Outcome::Interrupted {
-                return Ok(Ended::Interrupted);
+            if let Some(ended) = self.make_round(round, observer)? {
+                return Ok(ended);
             }
             round += 1;
             observer.round_ended(round, &judge(self.plan, self.tally)?);
@@ -83,35 +87,62 @@ impl Sweep<'_> {
 
     /// Visits each arm once for the proof alone where its library has no profiler: the log tells what is chosen, but with a
     /// line for every call, which must not be timed.
-    fn make_untimed(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+    fn make_untimed(&mut self, observer: &mut dyn Observer) -> Result<Option<Ended>> {
         let without_profiler = |arm: &Arm| self.plan.libraries[arm.library].version < PROFILER_SINCE;
         let made = |arm: &Arm| self.journal.entries().iter().any(|entry| entry.untimed && entry.arm == *arm);
         let due: Vec<Arm> = self.plan.arms().filter(|arm| without_profiler(arm) && !made(arm)).collect();
         self.make_visits(0, &due, true, observer)
     }
 
-    /// Visits every arm that has not failed and was not yet visited in this round.
-    fn make_round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<Outcome> {
-        let due: Vec<Arm> = self.plan.round(round).into_iter().filter(|arm| self.is_due(*arm, round)).collect();
+    /// Visits every arm that has not failed and was not yet visited in this round. In the first round those that may hurt
+    /// the box come last, so that its harmless part is known by then.
+    fn make_round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<Option<Ended>> {
+        let order = self.plan.round(round);
+        let order = if round == 0 { risk::risky_last(self.plan, order) } else { order };
+        let due: Vec<Arm> = order.into_iter().filter(|arm| self.is_due(*arm, round)).collect();
         self.make_visits(round, &due, false, observer)
     }
 
-    fn make_visits(&mut self, round: u32, due: &[Arm], untimed: bool, observer: &mut dyn Observer) -> Result<Outcome> {
+    /// Makes visits until all are made or the sweep must end.
+    fn make_visits(
+        &mut self,
+        round: u32,
+        due: &[Arm],
+        untimed: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Ended>> {
         for (place, arm) in due.iter().enumerate() {
             let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
             let planned = Planned { index, round, arm: *arm, untimed };
             observer.visit_begins(planned, place, due.len());
-            let mut progress = |progress: Progress| observer.progress(progress);
-            let visit =
-                visit(self.plan, self.setup, self.private, planned, &mut self.pace, self.interrupted, &mut progress);
+            let visit = match risk::why_skip(self.plan, self.setup, self.journal, *arm)? {
+                Some(why) => not_run(planned, why),
+                None => {
+                    let mut progress = |progress: Progress| observer.progress(progress);
+                    let (plan, setup, asked) = (self.plan, self.setup, self.interrupted);
+                    visit(plan, setup, self.private, planned, &mut self.pace, asked, &mut progress)
+                }
+            };
             if visit.outcome == Outcome::Interrupted {
-                return Ok(Outcome::Interrupted);
+                return Ok(Some(Ended::Interrupted));
             }
             self.journal.append(&visit)?;
             self.tally.add(&visit)?;
             observer.visit_ended(&visit);
+            if visit.outcome.may_leave_traces()
+                && let Some(sick) = self.look_at_health()
+            {
+                return Ok(Some(Ended::Sick(sick)));
+            }
         }
-        Ok(Outcome::Completed)
+        Ok(None)
+    }
+
+    /// What is the matter with the box after a failure, tried under the last arm that passed and never failed.
+    fn look_at_health(&self) -> Option<Sick> {
+        let passed = |entry: &&Entry| entry.completed && !entry.untimed && !self.tally.has_failed(entry.arm);
+        let good = self.journal.entries().iter().rev().find(passed).map(|entry| entry.arm);
+        health::look(self.plan, self.setup, self.private, good, self.interrupted)
     }
 
     fn is_due(&self, arm: Arm, round: u32) -> bool {
@@ -147,4 +178,11 @@ impl Sweep<'_> {
         let Some(baseline) = arms.next() else { return true };
         failed.contains(&baseline) || arms.all(|arm| failed.contains(&arm))
     }
+}
+
+/// The record of a visit that is not made.
+fn not_run(planned: Planned, why: String) -> Visit {
+    let mut visit = planned.visit();
+    visit.outcome = Outcome::NotRun { why };
+    visit
 }

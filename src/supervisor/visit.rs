@@ -6,6 +6,7 @@ use super::child::{Child, Spec, WIRE_FD};
 pub use super::deadlines::Deadlines;
 use super::deadlines::Pace;
 use super::diagnose::diagnose;
+use super::health::Before;
 use super::prepare::lead_to_libraries;
 use super::private::Private;
 use super::watch::Watch;
@@ -13,7 +14,7 @@ use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
-use crate::record::visit::{At, Outcome, Visit};
+use crate::record::visit::{At, Outcome, Timings, Visit};
 use crate::wire::{self, Job};
 
 /// The hidden command that makes the executable a worker.
@@ -33,6 +34,8 @@ pub struct Setup {
     pub emulation: Option<Emulation>,
     /// How long each phase may take.
     pub deadlines: Deadlines,
+    /// The GPUs when the run began.
+    pub before: Before,
 }
 
 /// Settings of the emulator.
@@ -76,6 +79,30 @@ pub struct Planned {
     pub arm: Arm,
     /// Made for the proof only, of a library without a profiler: NCCL logs every choice, and nothing is timed.
     pub untimed: bool,
+}
+
+impl Planned {
+    /// Its record before anything is known.
+    pub(super) fn visit(self) -> Visit {
+        let Self { index, round, arm, untimed } = self;
+        Visit {
+            index,
+            round,
+            arm,
+            untimed,
+            started: jiff::Timestamp::now(),
+            seconds: 0.0,
+            outcome: Outcome::Interrupted,
+            worker: None,
+            gpus: Vec::new(),
+            timings: Timings::default(),
+            diagnosis: None,
+            evidence: Vec::new(),
+            used: Vec::new(),
+            read: None,
+            replicates: Vec::new(),
+        }
+    }
 }
 
 /// What happens while a visit is under way.

@@ -31,24 +31,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub(super) fn new(plan: &'a Plan, planned: Planned, pace: &'a mut Pace) -> Self {
-        let Planned { index, round, arm, untimed } = planned;
-        let visit = Visit {
-            index,
-            round,
-            arm,
-            untimed,
-            started: jiff::Timestamp::now(),
-            seconds: 0.0,
-            outcome: Outcome::Interrupted,
-            worker: None,
-            gpus: Vec::new(),
-            timings: Timings::default(),
-            diagnosis: None,
-            evidence: Vec::new(),
-            used: Vec::new(),
-            read: None,
-            replicates: Vec::new(),
-        };
+        let visit = planned.visit();
         let now = Instant::now();
         Self { plan, pace, visit, spawned: now, since: now, at: None, first_states: None, verdict: None, doing: None }
     }

@@ -12,6 +12,9 @@ pub fn probe() -> Probe {
     let gpus = cuda.as_ref().map(|(_, devices)| devices.as_slice()).unwrap_or_default();
     Probe {
         management: management(gpus),
+        loads: Management::load()
+            .map(|of| gpus.iter().map(|gpu| of.load_percent(&gpu.uuid)).collect())
+            .unwrap_or_default(),
         nccl: communicator::version().map(|version| (version, communicator::loaded_from())),
         cuda,
     }

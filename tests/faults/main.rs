@@ -1,6 +1,7 @@
 //! Faults of every kind in every phase against the whole program; all fields of the matrix are made by
 //! `cargo xtask soak faults`.
 
+mod ends;
 mod matrix;
 
 use std::path::Path;

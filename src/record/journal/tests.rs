@@ -168,3 +168,18 @@ fn a_folder_without_a_journal_is_told_what_a_run_is() {
     let error = Journal::open(folder.path()).unwrap_err();
     assert!(error.next_step().unwrap().contains("journal.jsonl"));
 }
+
+#[test]
+fn a_folder_that_vanishes_under_a_run_is_an_error_of_the_next_visit() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = fixture::two_sets();
+    let mut journal = Journal::create(folder.path(), &run.header).unwrap();
+    journal.append(&run.visits[0]).unwrap();
+    let elsewhere = folder.path().join("moved");
+    std::fs::rename(folder.path().join(FILE), &elsewhere).unwrap();
+    let error = journal.append(&run.visits[1]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Incomplete);
+    assert!(error.message().contains(FILE), "{error}");
+    std::fs::write(folder.path().join(FILE), "").unwrap();
+    assert!(journal.append(&run.visits[2]).unwrap_err().message().contains("replaced"));
+}

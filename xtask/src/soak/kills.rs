@@ -92,8 +92,20 @@ fn one(
 fn same(whole: &(Option<i32>, String), other: (Option<i32>, String)) -> std::result::Result<(), String> {
     match *whole == other {
         true => Ok(()),
-        false => Err(format!("the run ends otherwise than a whole one: exit status {:?}, not {:?}", other.0, whole.0)),
+        false => Err(format!(
+            "the run ends otherwise than a whole one: exit status {:?}, not {:?}; {}",
+            other.0,
+            whole.0,
+            apart(&whole.1, &other.1)
+        )),
     }
+}
+
+/// Where two texts begin to differ.
+fn apart(one: &str, other: &str) -> String {
+    let at = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count().saturating_sub(160);
+    let shown = |text: &str| String::from_utf8_lossy(&text.as_bytes()[at..text.len().min(at + 240)]).into_owned();
+    format!("`{}` is not `{}`", shown(other), shown(one))
 }
 
 fn start(program: &Path, folder: &Path, more: &[&str]) -> std::io::Result<Child> {

@@ -1,0 +1,122 @@
+//! What follows a failure, and hostile ends of the program itself.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ncclsweep::record::journal::Journal;
+use ncclsweep::record::run::{Run, Verdict};
+use ncclsweep::record::visit::{Outcome, Visit};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::matrix::left_over;
+
+const LEAST: &str = "--emulate --gpus 4 --sizes 7168x1 --communicators 1 --samples 2 --chain 2 --quiet --out run";
+
+fn start(home: &Path, fault: &str, arguments: &str) -> Child {
+    std::fs::create_dir_all(home.join("tmp")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+    command.args(LEAST.split(' ')).args(arguments.split_whitespace()).current_dir(home);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).env("TMPDIR", home.join("tmp"));
+    command.env("NCCLSWEEP_EMULATE_FAULT", fault);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// A whole run: its exit status, visits and document.
+fn run(fault: &str, arguments: &str) -> (TempDir, Option<i32>, Vec<Visit>, Run) {
+    let home = tempfile::tempdir().unwrap();
+    let status = start(home.path(), fault, arguments).wait().unwrap();
+    let (journal, _) = Journal::open(&home.path().join("run")).unwrap();
+    let visits = journal.entries().iter().map(|entry| journal.read(entry).unwrap()).collect();
+    let document = std::fs::read(home.path().join("run/run.json")).unwrap();
+    (home, status.code(), visits, serde_json::from_slice(&document).unwrap())
+}
+
+/// Waits until a worker of the run in `home` is there, behind whatever command starts it.
+fn wait_for_worker(home: &Path) {
+    let limit = Instant::now() + Duration::from_secs(30);
+    let mark = home.as_os_str().as_encoded_bytes();
+    let is_worker = |process: &std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
+        let words = read("cmdline");
+        let ours = read("environ").windows(mark.len()).any(|part| part == mark);
+        ours && words.split(|byte| *byte == 0).nth(1) == Some(b"__worker".as_slice())
+    };
+    while !std::fs::read_dir("/proc").unwrap().flatten().any(|process| is_worker(&process)) {
+        assert!(Instant::now() < limit, "no worker within half a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_killed_supervisor_takes_a_hung_worker_along_also_behind_a_shell() {
+    for wrap in [&[][..], &["--wrap", r#"sh -c '"$@"; exit 1' sh"#]] {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("tmp")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+        command.args(LEAST.split(' ')).args(wrap).current_dir(home.path());
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
+        command.env("TMPDIR", home.path().join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", "hang@init");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for_worker(home.path());
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        assert_eq!(left_over(home.path()), None);
+    }
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once_and_leaves_no_worker() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = start(home.path(), "hang@init", "");
+    wait_for_worker(home.path());
+    let begun = Instant::now();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    // The second may come before the first was noticed, or after its end was reached.
+    kill(pid, Signal::SIGINT).unwrap();
+    let _ = kill(pid, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(left_over(home.path()), None);
+}
+
+#[test]
+fn a_flood_of_log_lines_is_stopped_and_said() {
+    let (home, code, visits, _) = run("log-flood@first,when=NCCL_PROTO=LL", "--rounds 1 --seed 7");
+    assert_eq!(code, Some(4));
+    let flooded = visits.iter().find(|visit| visit.arm.set == 1).unwrap();
+    assert!(matches!(flooded.outcome, Outcome::Flooded { mib: 256.., .. }), "{}", flooded.outcome);
+    assert!(!flooded.evidence.is_empty() && flooded.diagnosis.is_some());
+    assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0, "nothing of it is left");
+}
+
+#[test]
+fn a_box_on_which_what_passed_fails_is_measured_no_further() {
+    // With this seed the baseline passes, and every visit after it is struck: pcie-ll, then both tries of the baseline.
+    let (_home, code, visits, run) = run("kill@first,p=0.6", "--rounds 2 --seed 3");
+    assert_eq!(code, Some(4));
+    let passed: Vec<_> = visits.iter().map(|visit| visit.outcome.is_completed()).collect();
+    assert_eq!(passed, [true, false], "what was measured before is kept, and nothing comes after");
+    assert!(!run.complete);
+    assert!(run.warnings[0].contains("tiny all-reduce under default, which passed before"), "{:?}", run.warnings);
+}
+
+#[test]
+fn sets_of_a_way_on_which_two_crashed_alike_are_not_run() {
+    let sets =
+        "--set a:NCCL_P2P_LEVEL=SYS --set b:NCCL_P2P_LEVEL=SYS,NCCL_PROTO=LL --set c:NCCL_P2P_LEVEL=SYS,NCCL_ALGO=Ring";
+    let (_home, code, visits, run) = run("segv@first,when=NCCL_P2P_LEVEL=SYS", &format!("{sets} --rounds 1 --seed 7"));
+    assert_eq!(code, Some(4));
+    let count = |wanted: fn(&Outcome) -> bool| visits.iter().filter(|visit| wanted(&visit.outcome)).count();
+    assert_eq!(count(|outcome| matches!(outcome, Outcome::Completed)), 1);
+    assert_eq!(count(|outcome| matches!(outcome, Outcome::Crashed { .. })), 2);
+    assert_eq!(count(|outcome| matches!(outcome, Outcome::NotRun { .. })), 1);
+    let invalid = run.cells.iter().filter(|cell| cell.verdict == Verdict::Invalid);
+    assert_eq!(invalid.count(), 3);
+    assert!(
+        run.cells.iter().any(|cell| cell.verdict_reason.as_deref().is_some_and(|why| why.starts_with("not run: 2")))
+    );
+}
