@@ -24,7 +24,7 @@ const ROUNDS: u32 = 6;
 const COMMUNICATORS: u32 = 6;
 const SAMPLES: usize = 20;
 
-fn header() -> Header {
+fn header(seed: u64) -> Header {
     let sets: Vec<_> = (0..SETS).map(|set| json!({"name": format!("set-{set}"), "vars": {}, "note": null})).collect();
     let case = |tokens| {
         let size = json!({"elements": 7168 * tokens, "hidden_tokens": [7168, tokens]});
@@ -36,7 +36,7 @@ fn header() -> Header {
         "libraries": [{"path": "/opt/nccl/libnccl.so.2", "version": "2.28.9"}],
         "cases": (1..=SIZES).map(case).collect::<Vec<_>>(),
         "devices": [0, 1, 2, 3, 4, 5, 6, 7], "ranks": 8, "launch": "threads", "wrap": [], "rounds": {"fixed": ROUNDS},
-        "communicators": COMMUNICATORS, "measure": measure, "tolerance": 0.05, "time_limit_s": null, "seed": 1,
+        "communicators": COMMUNICATORS, "measure": measure, "tolerance": 0.05, "time_limit_s": null, "seed": seed,
     });
     let provenance = json!({
         "host": "box-1", "kernel": "6.8.0", "cpu": "a CPU", "cpus": 64, "driver": "580.1", "cuda": "13.0", "gpus": [],
@@ -53,7 +53,7 @@ fn header() -> Header {
 fn run(home: &Path, seed: u64) -> PathBuf {
     let folder = home.join(seed.to_string());
     std::fs::create_dir(&folder).expect("a new folder");
-    let header = header();
+    let header = header(seed);
     let mut journal = Journal::create(&folder, &header).expect("a new journal");
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     let mut time = |case: usize| (40.0 + case as f64 / 5.0) * (0.95 + 0.1 * generator.random::<f64>());

@@ -8,6 +8,9 @@ use crate::plan::schedule::{Arm, Plan};
 /// An arm and the index of a case.
 pub(super) type Key = (Arm, usize);
 
+/// An arm of the old and of the new run, and the cases that both have of it.
+pub(super) type Common = ((Arm, Arm), Vec<(usize, usize)>);
+
 /// Cells of two plans by the name of their set, their case and, where a run has several libraries, the version of NCCL.
 #[derive(Debug)]
 pub(super) struct Matching {
@@ -35,8 +38,8 @@ impl Matching {
     }
 
     /// The arms that have cells in common, in the order of the new plan, with their cells.
-    pub(super) fn arms(&self) -> Vec<ArmPair> {
-        let mut arms: Vec<ArmPair> = Vec::new();
+    pub(super) fn arms(&self) -> Vec<Common> {
+        let mut arms: Vec<Common> = Vec::new();
         for ((old, before), (new, after)) in &self.both {
             match arms.last_mut() {
                 Some((pair, cases)) if *pair == (*old, *new) => cases.push((*before, *after)),
@@ -46,9 +49,6 @@ impl Matching {
         arms
     }
 }
-
-/// An arm of the old plan and its twin in the new one, and the cases they have in common.
-pub(super) type ArmPair = ((Arm, Arm), Vec<(usize, usize)>);
 
 /// A set, and the library: by its version, and its place among those of that version.
 type Name = (String, Option<(String, usize)>);

@@ -57,7 +57,7 @@ pub struct Side {
     /// Name of the emulated box.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
-    /// Visits that were made.
+    /// Timed visits.
     pub visits: usize,
 }
 
@@ -199,7 +199,7 @@ impl Side {
             host: header.provenance.host.clone(),
             created: header.created,
             emulated: header.provenance.emulated.clone(),
-            visits: stored.run.visits.len(),
+            visits: stored.run.visits.iter().filter(|visit| !visit.untimed).count(),
         }
     }
 }

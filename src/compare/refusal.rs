@@ -7,11 +7,19 @@ use crate::error::{Error, Result};
 use crate::plan::schedule::{Launch, Plan};
 use crate::record::run::{Backend, Header};
 
+/// What makes a cell, and its values in a plan.
+type Factor = (&'static str, fn(&Plan) -> Vec<String>);
+
 /// Where a run lies, and its head.
 pub(super) type Named<'a> = (&'a str, &'a Header);
 
 /// Refuses runs that were not measured the same way, and says all in which they differ.
 pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
+    // Nobody starts two runs at one nanosecond; a redacted copy of a run keeps its time.
+    if (before.created, before.plan.seed) == (after.created, after.plan.seed) {
+        let message = format!("{new} and {old} are one and the same run");
+        return Err(Error::usage(message).help("name an earlier run, then a later one"));
+    }
     let mut differences = Vec::new();
     let mut differ = |old: String, new: String| {
         if old != new {
@@ -45,7 +53,6 @@ pub(super) fn refuse_strangers((old, before): Named, (new, after): Named) -> Res
     if !Matching::of(&before.plan, &after.plan).both.is_empty() {
         return Ok(());
     }
-    type Factor = (&'static str, fn(&Plan) -> Vec<String>);
     let factors: [Factor; 6] = [
         ("sets", |plan| each(plan.sets.iter().map(|set| &set.name))),
         ("modes", |plan| each(plan.cases.iter().map(|case| case.mode))),

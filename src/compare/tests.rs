@@ -153,6 +153,12 @@ fn two_different_emulated_boxes_are_refused_and_one_is_not() {
 }
 
 #[test]
+fn a_run_is_not_compared_with_itself() {
+    let error = compare(&plain(1), &plain(1), None).unwrap_err();
+    assert!(error.message().contains("one and the same run"), "{error}");
+}
+
+#[test]
 fn a_measure_of_a_mode_that_is_not_compared_may_differ() {
     let mut new = plain(2);
     new.run.header.plan.measure.calls = 17;

@@ -112,9 +112,7 @@ fn failure(of: &Measured) -> Option<String> {
 /// Two runs have visits where one run has rounds.
 fn undecided(why: Undecided) -> String {
     match why {
-        Undecided::TooFewRounds { have: 1 } => {
-            "one visit cannot tell: two runs of one command differ by more".to_owned()
-        }
+        Undecided::TooFewRounds { have: 1 } => "one visit cannot tell how far visits differ".to_owned(),
         Undecided::TooFewRounds { have } => format!("{have} of at least {} visits in each run", stats::MIN_ROUNDS),
         Undecided::More(1) => "about 1 more visit in each run would decide".to_owned(),
         Undecided::More(visits) => format!("about {visits} more visits in each run would decide"),
@@ -129,34 +127,48 @@ fn drift(old: &Measured, new: &Measured) -> Option<String> {
     after.throttled_alone(("the new run", "the old run"), before)
 }
 
+/// Cells of one mode of an arm, of both runs.
+struct Group<'a> {
+    arms: (Arm, Arm),
+    mode: Mode,
+    old: Vec<&'a stats::Cell>,
+    new: Vec<&'a stats::Cell>,
+    /// Whether all of them may be compared.
+    sound: bool,
+}
+
 /// All sizes of one mode of an arm together.
 fn together(before: &[Measured], after: &[Measured], tolerance: Tolerance) -> Vec<Together> {
-    type Cells<'a> = Vec<&'a stats::Cell>;
-    let mut groups: Vec<((Arm, Arm, Mode), Cells, Cells, bool)> = Vec::new();
-    for (old, new) in before.iter().zip(after) {
-        let key = (old.key.0, new.key.0, mode(new));
-        let at = groups.iter().position(|(known, ..)| *known == key).unwrap_or_else(|| {
-            groups.push((key, Vec::new(), Vec::new(), true));
-            groups.len() - 1
-        });
-        let (_, olds, news, sound) = &mut groups[at];
-        olds.push(&old.levels);
-        news.push(&new.levels);
-        *sound &= failure(old).is_none() && failure(new).is_none() && drift(old, new).is_none();
-    }
+    let Some(first) = after.first() else { return Vec::new() };
+    let plan = &first.stored.run.header.plan;
+    let groups = groups(before, after);
     let joint: Vec<_> =
-        groups.iter().map(|(_, old, new, _)| (stats::Cell::joint(old), stats::Cell::joint(new))).collect();
+        groups.iter().map(|group| (stats::Cell::joint(&group.old), stats::Cell::joint(&group.new))).collect();
     // As in a run, a family of its own.
     let pairs: Vec<Pair> = joint.iter().map(|(baseline, candidate)| Pair { baseline, candidate, kin: 0 }).collect();
     let judged = stats::judge_runs(tolerance, stats::Plan::ERROR, &pairs);
-    let Some(new) = after.first() else { return Vec::new() };
-    let plan = &new.stored.run.header.plan;
-    let of = |((_, arm, mode), sound): ((Arm, Arm, Mode), bool), judgement: &Judgement| Together {
-        set: plan.arm_name(arm),
-        mode,
+    let of = |(group, judgement): (&Group, &Judgement)| Together {
+        set: plan.arm_name(group.arms.1),
+        mode: group.mode,
         ratio: judgement.comparison.map(|comparison| comparison.ratio()),
         ratio_interval: judgement.comparison.map(|comparison| comparison.interval(0.95).into()),
-        verdict: if sound { judgement.verdict.into() } else { Verdict::Undecided },
+        verdict: if group.sound { judgement.verdict.into() } else { Verdict::Undecided },
     };
-    groups.iter().zip(&judged).map(|((key, _, _, sound), judgement)| of((*key, *sound), judgement)).collect()
+    groups.iter().zip(&judged).map(of).collect()
+}
+
+fn groups<'a>(before: &'a [Measured], after: &'a [Measured]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (old, new) in before.iter().zip(after) {
+        let (arms, mode) = ((old.key.0, new.key.0), mode(new));
+        let at = groups.iter().position(|group| (group.arms, group.mode) == (arms, mode)).unwrap_or_else(|| {
+            groups.push(Group { arms, mode, old: Vec::new(), new: Vec::new(), sound: true });
+            groups.len() - 1
+        });
+        let group = &mut groups[at];
+        group.old.push(&old.levels);
+        group.new.push(&new.levels);
+        group.sound &= failure(old).is_none() && failure(new).is_none() && drift(old, new).is_none();
+    }
+    groups
 }

@@ -47,6 +47,7 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
 /// `run` with noise in the value of every communicator (2%, and 1% between visits, drawn from `seed`), each cell's times being
 /// `factor` times those of the plain fixture.
 pub fn stored(mut run: Run, seed: u64, factor: impl Fn(&str, usize) -> f64) -> Stored {
+    run.header.created += jiff::SignedDuration::from_millis(seed as i64);
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     // A sum of twelve uniform numbers is as good as normal.
     let mut normal = || (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;

@@ -217,7 +217,7 @@ pub fn summarize(
             ratio_interval: interval.map(<[f64; 2]>::from),
             verdict: match judgement.verdict.into() {
                 _ if tally.failures(*arm).is_some() => Verdict::Invalid,
-                _ if lost(proofs, *arm, plan) => Verdict::Undecided,
+                _ if lost(proofs, *arm, plan) || drifted(*arm, plan, tally).is_some() => Verdict::Undecided,
                 verdict => verdict,
             },
         }
@@ -342,13 +342,17 @@ fn withhold_drift(cell: &mut Cell, plan: &Plan, tally: &Tally) {
     if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
         return;
     }
-    let Some(baseline) = plan.arms().next() else { return };
-    let names = (plan.arm_name(cell.arm), plan.arm_name(baseline));
-    let both = tally.conditions(cell.arm).zip(tally.conditions(baseline));
-    if let Some(reason) = both.and_then(|(own, base)| own.unlike((&names.0, &names.1), base)) {
+    if let Some(reason) = drifted(cell.arm, plan, tally) {
         cell.verdict_reason = Some(format!("measured {}, but {reason}", cell.verdict));
         cell.verdict = Verdict::Undecided;
     }
+}
+
+/// Why an arm and the baseline were not measured under the same conditions, when they were not.
+fn drifted(arm: Arm, plan: &Plan, tally: &Tally) -> Option<String> {
+    let baseline = plan.arms().next()?;
+    let names = (plan.arm_name(arm), plan.arm_name(baseline));
+    tally.conditions(arm)?.unlike((&names.0, &names.1), tally.conditions(baseline)?)
 }
 
 /// Why a cell is undecided, with the time that would decide it.

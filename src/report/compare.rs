@@ -180,13 +180,20 @@ fn findings(comparison: &Comparison) -> Vec<Line> {
     lines
 }
 
+/// A line for each set and kind of case: `pcie-ll, sync, bf16 sum out-of-place: 7168x1, 7168x2`.
 fn alone(label: &'static str, cells: &[Alone]) -> Vec<Line> {
-    let of_set = |cells: &[Alone]| {
-        let named: Vec<String> = cells.iter().take(TOLD).map(|cell| cell.case.to_string()).collect();
-        let more = if cells.len() > TOLD { format!(" and {} more", cells.len() - TOLD) } else { String::new() };
-        Line::new(label, format!("{}: {}{more}", plain(&cells[0].set), named.join(", ")))
-    };
-    cells.chunk_by(|a, b| a.set == b.set).map(of_set).collect()
+    let mut lines = Vec::new();
+    for of_set in cells.chunk_by(|a, b| a.set == b.set) {
+        let cases: Vec<Case> = of_set.iter().map(|cell| cell.case).collect();
+        for group in groups(&cases) {
+            let sizes: Vec<String> = group.cases.iter().take(TOLD).map(|at| cases[*at].label()).collect();
+            let more = group.cases.len().saturating_sub(TOLD);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let text = format!("{}, {}: {}{more}", plain(&of_set[0].set), group.title(), sizes.join(", "));
+            lines.push(Line::new(label, text));
+        }
+    }
+    lines
 }
 
 /// What it comes to: a sentence for each set, or how many cells are what.

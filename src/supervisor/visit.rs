@@ -20,6 +20,9 @@ use crate::wire::{self, Job};
 /// The hidden command that makes the executable a worker.
 pub const WORKER: &str = "__worker";
 
+/// How many hardware queues CUDA spreads the streams of a GPU over.
+const CONNECTIONS: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 /// Tells the profiler plugin to keep a journal, with its mask always on: never in a process that is timed.
 const JOURNAL_FOLDER: &str = "NCCLSWEEP_PROFILER_FOLDER";
 
@@ -57,6 +60,10 @@ impl Setup {
         lead_to_libraries(&mut environment, &self.library_folders[arm.library], self.emulation.as_ref());
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
+            // Streams that share a hardware queue wait for each other, and so do the ranks behind them (docs/measuring.md).
+            if environment.get(CONNECTIONS).is_none() {
+                environment.set(CONNECTIONS, "32", Origin::Tool);
+            }
         }
         // The executable itself is the plugin. One that is merely inherited gives way, since what it records is not ours to
         // time; one that the plan asks for stays, and what it costs can be measured.
