@@ -69,7 +69,6 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 Replicate { communicator, case, mean_us, median_us: mean_us, warm_up_calls: 60, checks, samples_us }
             });
             let visit = Visit {
-                untimed: false,
                 index,
                 round,
                 arm,
@@ -82,6 +81,7 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 diagnosis: None,
                 evidence: Vec::new(),
                 used: Vec::new(),
+                untimed: false,
                 read: None,
                 replicates: replicates.collect(),
             };

@@ -4,11 +4,13 @@
 //! Modules stand on floors and import only downwards; `docs/floors.txt` has the table. The way of one size:
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
+pub mod accept;
 pub mod cli;
 pub mod collective;
 pub mod compare;
 pub mod error;
 pub mod gpu;
+pub mod impact;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;

@@ -23,10 +23,14 @@ static OLD: LazyLock<TempDir> = LazyLock::new(|| {
 const SLOWER: &str = "NCCL_PROTO=LL:1.10";
 
 fn ncclsweep(home: &Path, arguments: &str, scale: Option<&str>) -> Output {
+    ncclsweep_with(home, arguments, scale.map(|scale| ("NCCLSWEEP_EMULATE_SCALE", scale)))
+}
+
+fn ncclsweep_with(home: &Path, arguments: &str, variable: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
     command.current_dir(home).timeout(Duration::from_secs(180)).args(arguments.split_whitespace());
-    command.envs(scale.map(|scale| ("NCCLSWEEP_EMULATE_SCALE", scale)));
+    command.envs(variable);
     command.output().unwrap()
 }
 
@@ -93,4 +97,38 @@ fn what_is_no_run_is_a_usage_error() {
     let ran = ncclsweep(home.path(), &format!("compare {} nowhere", old()), None);
     assert_eq!(ran.status.code(), Some(2), "{ran:?}");
     assert!(text(&ran.stderr).contains("cannot read the run nowhere"), "{ran:?}");
+}
+
+#[test]
+fn a_run_throttled_under_one_set_has_no_verdict_of_it_and_cannot_be_compared() {
+    let home = tempfile::tempdir().unwrap();
+    let ailment = ("NCCLSWEEP_EMULATE_AILMENT", "thermal@1,when=NCCL_PROTO=LL;clock:0.8@0,when=NCCL_PROTO=LL");
+    let ran = ncclsweep_with(home.path(), &format!("--emulate {RUN} --seed 2 --out new"), Some(ailment));
+    assert_eq!(ran.status.code(), Some(5), "{ran:?}");
+    let shown = text(&ran.stdout);
+    let told = "but only pcie-ll was throttled: hw_thermal_slowdown on GPU 1 in 6 of 6 visits";
+    assert!(shown.contains(told) && shown.contains("pcie-ll was throttled: hw_thermal_slowdown"), "{shown}");
+    let ran = ncclsweep(home.path(), &format!("compare {} new", old()), None);
+    assert_eq!(ran.status.code(), Some(5), "{ran:?}");
+    assert!(text(&ran.stdout).contains("but only the new run was throttled"), "{ran:?}");
+}
+
+#[test]
+fn arms_under_other_clocks_have_no_verdict() {
+    let home = tempfile::tempdir().unwrap();
+    let ailment = ("NCCLSWEEP_EMULATE_AILMENT", "clock:0.9@0,when=NCCL_PROTO=LL");
+    let ran = ncclsweep_with(home.path(), &format!("--emulate {RUN} --seed 2"), Some(ailment));
+    assert_eq!(ran.status.code(), Some(5), "{ran:?}");
+    assert!(text(&ran.stdout).contains("but the SM clock of GPU 0 was"), "{ran:?}");
+}
+
+#[test]
+fn a_step_of_a_model_is_told_under_the_report() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = ncclsweep(home.path(), &format!("--emulate {RUN} --model kimi-k2.5 --step-time 29.5,19"), None);
+    let shown = text(&ran.stdout);
+    assert!(shown.contains("per decode step · 122 all-reduces (kimi-k2.5: 61 layers × 2)"), "{shown}");
+    assert!(shown.contains("by which the step became faster: all-reduces explain"), "{shown}");
+    let ran = ncclsweep(home.path(), "--emulate --model kimi-k9", None);
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
 }

@@ -10,6 +10,7 @@
 //! fail.
 
 mod abi;
+mod ailment;
 mod clock;
 mod cuda;
 mod engine;

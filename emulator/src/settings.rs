@@ -7,10 +7,12 @@
 //! - `NCCLSWEEP_EMULATE_SCALE`: `NCCL_PROTO=LL:1.10;…` multiplies the true time where a variable has that value.
 //! - `NCCLSWEEP_EMULATE_BUSY`: pids that NVML shows on the GPUs, `PID` (on GPU 0) or `GPU:PID`, separated by commas.
 //! - `NCCLSWEEP_EMULATE_FAULT`: see the faults.
+//! - `NCCLSWEEP_EMULATE_AILMENT`: throttling, clocks and link errors that NVML tells; see the ailments.
 
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::ailment::{self, Ailment};
 use crate::fault::{self, Fault};
 use crate::noise::Noise;
 use crate::topology::{self, Machine};
@@ -73,6 +75,7 @@ pub(crate) struct Settings {
     /// GPU and pid.
     pub busy: Vec<(usize, u32)>,
     pub faults: Vec<Fault>,
+    pub ailments: Vec<Ailment>,
 }
 
 impl Settings {
@@ -86,6 +89,7 @@ impl Settings {
             scales: Vec::new(),
             busy: Vec::new(),
             faults: Vec::new(),
+            ailments: Vec::new(),
         };
         for (name, value) in variables {
             if let Some(key) = name.strip_prefix(PREFIX) {
@@ -110,6 +114,7 @@ impl Settings {
             "SCALE" => self.scales = value.split(';').filter(|s| !s.is_empty()).map(scale).collect::<Result<_, _>>()?,
             "BUSY" => self.busy = value.split(',').filter(|s| !s.is_empty()).map(busy).collect::<Result<_, _>>()?,
             "FAULT" => self.faults = fault::parse(value)?,
+            "AILMENT" => self.ailments = ailment::parse(value)?,
             _ => return Err("no such setting".to_owned()),
         }
         Ok(())
@@ -192,6 +197,7 @@ mod tests {
             ("NCCLSWEEP_EMULATE_SCALE", "NCCL_PROTO=LL"),
             ("NCCLSWEEP_EMULATE_BUSY", "9:12"),
             ("NCCLSWEEP_EMULATE_FAULT", "hang"),
+            ("NCCLSWEEP_EMULATE_AILMENT", "flu@1"),
         ] {
             assert!(read(&[(name, value)]).unwrap_err().contains(name), "{name}={value}");
         }

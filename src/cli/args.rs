@@ -61,6 +61,8 @@ pub enum Command {
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
     Compare(Compare),
+    /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
+    Accept(Box<Accept>),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -76,15 +78,82 @@ pub struct Compare {
     /// The later run
     pub new: PathBuf,
     /// Relative difference that matters [default: that of the later run]
-    #[arg(long, value_name = "P%")]
+    #[arg(long, value_name = "P%", value_parser = read::<Percent>)]
     pub tolerance: Option<Percent>,
     /// What to print: table, json, csv, markdown
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
 }
 
-/// What to measure, on what, how long, and where results go.
+/// The decode step that the all-reduces are part of.
+#[derive(Debug, Default, Args)]
+pub struct Impact {
+    /// Say what it is worth to a step of this model (kimi-k2.5, deepseek-v3, llama-3.3-70b, …)
+    #[arg(long, value_name = "NAME", help_heading = "Impact")]
+    pub model: Option<String>,
+    /// Say what it is worth to a step of so many all-reduces
+    #[arg(long, value_name = "N", help_heading = "Impact")]
+    pub per_step: Option<u32>,
+    /// Milliseconds of a step under the default settings; a second time, when it became faster: 29.5,19
+    #[arg(long, value_name = "MS", value_delimiter = ',', help_heading = "Impact")]
+    pub step_time: Vec<f64>,
+    /// Tokens that a step yields to a sequence [default: 1]
+    #[arg(long, value_name = "X", help_heading = "Impact")]
+    pub tokens_per_step: Option<f64>,
+}
+
+impl Impact {
+    /// The step, when anything of it was asked for.
+    pub fn step(&self) -> crate::error::Result<Option<crate::impact::Step>> {
+        let asked = self.model.is_some() || self.per_step.is_some() || !self.step_time.is_empty();
+        let step =
+            || crate::impact::Step::new(self.model.as_deref(), self.per_step, &self.step_time, self.tokens_per_step);
+        (asked || self.tokens_per_step.is_some()).then(step).transpose()
+    }
+}
+
+/// Which plan, which run, and what to print.
 #[derive(Debug, Args)]
+pub struct Accept {
+    /// The plan: a TOML file (see bench-configs/accept/)
+    pub plan: PathBuf,
+    /// Judge this run instead of making one: its folder, or its run.json
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["emulate", "nccl", "out", "allow_busy", "redact"])]
+    pub run: Option<PathBuf>,
+    /// Rehearse on an emulated box, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// NCCL library: a file or its folder [default: the one the loader finds]
+    #[arg(long, value_name = "PATH")]
+    pub nccl: Vec<PathBuf>,
+    /// Measure although other processes use the GPUs; the results say so
+    #[arg(long)]
+    pub allow_busy: bool,
+    /// Folder of the run [default: results/TIME-HOST-GPUS]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace host name, UUIDs and paths in everything that is stored
+    #[arg(long)]
+    pub redact: bool,
+    /// What to print: table, json, junit
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: crate::report::accept::Form,
+    /// Write JUnit XML to this file too
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What to measure, on what, how long, and where results go.
+#[derive(Debug, Default, Args)]
 pub struct Sweep {
     /// Use the first N GPUs [default: all]
     #[arg(long, value_name = "N", conflicts_with = "devices", help_heading = "GPUs")]
@@ -214,6 +283,9 @@ pub struct Sweep {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long, help_heading = "Results")]
     pub why: bool,
+    /// What it is worth to a decode step.
+    #[command(flatten)]
+    pub impact: Impact,
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,

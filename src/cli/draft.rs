@@ -52,19 +52,24 @@ impl Draft {
             Some(path) => Config::load(path)?,
             None => Config::builtin(STANDARD)?,
         };
+        Self::of(args, &config)
+    }
+
+    /// Merges defaults, `config` and the flags.
+    pub fn of(args: &Sweep, config: &Config) -> Result<Self> {
         let mut base = config.base.clone();
         for (name, value) in env_set::base_from_flags(&args.base)?.iter() {
             base.set(name, value);
         }
-        let sets = sets(args, &config, &base)?;
-        let expect = expect(args, &config, &sets)?;
+        let sets = sets(args, config, &base)?;
+        let expect = expect(args, config, &sets)?;
         Ok(Self {
-            cases: cases(args, &config)?,
+            cases: cases(args, config)?,
             sets,
             expect,
             base,
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
-            devices: devices(args, &config)?,
+            devices: devices(args, config)?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             wrap: wrap(args)?,
             rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),

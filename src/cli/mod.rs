@@ -1,5 +1,6 @@
 //! The command line: arguments, one file per command, exit codes.
 
+mod accept;
 mod args;
 mod compare;
 mod draft;
@@ -54,6 +55,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
     match arguments.command {
         Some(args::Command::Sweep(sweep)) => sweep::run(&sweep),
         Some(args::Command::Report(args)) => report::run(&args),
+        Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),

@@ -33,6 +33,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
+    let step = args.impact.step()?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -40,13 +41,16 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
     show(args, &run, &folder)?;
+    if let (Some(step), Format::Table) = (&step, args.format) {
+        print!("\n{}", report::impact::render(&run, step, terminal::style()));
+    }
     if !args.quiet {
         eprintln!("results in {}", folder.display());
     }
     let exit = exit(&run, &ended);
     match baseline {
         Some(baseline) if ended != Ended::Interrupted => {
-            let new = Stored { place: folder.display().to_string(), run, tally };
+            let new = Measured { folder, run, tally, ended }.stored();
             Ok(exit.min(since(args, &baseline, &new)?))
         }
         _ => Ok(exit),
@@ -76,6 +80,14 @@ pub struct Measured {
     pub tally: Tally,
     /// Why it ended.
     pub ended: Ended,
+}
+
+impl Measured {
+    /// As it would be read back.
+    pub fn stored(self) -> Stored {
+        let place = self.folder.display().to_string();
+        Stored { place, folder: Some(self.folder), run: self.run, tally: self.tally }
+    }
 }
 
 /// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.
@@ -108,7 +120,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
-    run.warnings = warnings;
+    run.warnings.splice(0..0, warnings);
     if let Ended::Sick(sick) = &ended {
         run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
     }

@@ -192,7 +192,7 @@ fn refuse(old: refusal::Named, new: refusal::Named) -> Result<()> {
 }
 
 impl Side {
-    fn of(stored: &Stored) -> Self {
+    pub(crate) fn of(stored: &Stored) -> Self {
         let header = &stored.run.header;
         Self {
             place: stored.place.clone(),

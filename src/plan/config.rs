@@ -80,17 +80,7 @@ impl Config {
         if !path.exists() && BUILTIN.iter().any(|(name, _)| *name == shown) {
             return Self::builtin(&shown);
         }
-        let fault = || Error::usage(format!("cannot read configuration `{shown}`"));
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
-            .map_err(|error| fault().because(error).help(format!("a TOML file, or a built-in one: {}", names())))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(
-                Error::usage(format!("configuration `{shown}` is larger than 1 MiB")).help("is it the right file?")
-            );
-        }
-        let text = String::from_utf8(bytes).map_err(|error| fault().because(error).help("write it in UTF-8"))?;
+        let text = read_text(path, "configuration", &format!("a TOML file, or a built-in one: {}", names()))?;
         Self::parse(&shown, &text)
     }
 
@@ -114,8 +104,27 @@ impl Config {
 
     /// Reads the `text` of a configuration called `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        read::config(name, text)
+        read::config(name, text, &[])
     }
+
+    /// Reads the configuration in a `text` that holds more: what stands under the keys `others` is somebody else's.
+    pub fn parse_beside(name: &str, text: &str, others: &[&str]) -> Result<Self> {
+        read::config(name, text, others)
+    }
+}
+
+/// The text of a file that a person wrote; `what` it is, and `help` when it cannot be read.
+pub fn read_text(path: &Path, what: &str, help: &str) -> Result<String> {
+    let shown = path.display();
+    let fault = || Error::usage(format!("cannot read {what} `{shown}`"));
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| fault().because(error).help(help))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Error::usage(format!("{what} `{shown}` is larger than 1 MiB")).help("is it the right file?"));
+    }
+    String::from_utf8(bytes).map_err(|error| fault().because(error).help("write it in UTF-8"))
 }
 
 fn names() -> String {

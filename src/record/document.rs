@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use super::drift;
 use super::journal::Journal;
 use super::proofs::prove;
 use super::run::{Header, Run};
@@ -19,6 +20,7 @@ pub const FILE: &str = "run.json";
 
 /// The document of a run, its visits without replicates: those are read from the journal as it is written.
 pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -> Result<Run> {
+    let plan = &header.plan;
     let proofs = prove(header, journal)?;
     let (cells, joint) = summarize(&header.plan, journal, tally, &proofs)?;
     let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
@@ -33,7 +35,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         cells,
         joint,
         proofs,
-        warnings: Vec::new(),
+        warnings: drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?)))),
     })
 }
 

@@ -123,6 +123,24 @@ impl Throttled {
     }
 }
 
+/// What a reader must know of the arms' conditions, whatever the verdicts: throttled GPUs, links with errors.
+pub fn warnings<'a>(arms: impl Iterator<Item = (String, &'a Conditions)>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut replays: BTreeMap<usize, u32> = BTreeMap::new();
+    for (name, arm) in arms {
+        if let Some(throttled) = arm.throttled() {
+            warnings.push(format!("{name} was throttled: {}", throttled.describe(arm.visits)));
+        }
+        for (gpu, more) in &arm.replays {
+            *replays.entry(*gpu).or_default() += more;
+        }
+    }
+    let link =
+        |(gpu, count)| format!("the PCIe link of GPU {gpu} repeated {count} packets: look at its slot and riser");
+    warnings.extend(replays.into_iter().map(link));
+    warnings
+}
+
 /// Whether a reason of NVML means that the GPU is slower than it was set to be.
 #[must_use]
 pub fn is_throttling(reason: &str) -> bool {
@@ -200,6 +218,15 @@ mod tests {
         for (one, other) in [(&faulty, &sound), (&sound, &faulty)] {
             assert!(one.unlike(NAMES, other).unwrap().contains("GPU 0 repeated 7 packets"));
         }
+    }
+
+    #[test]
+    fn what_spoils_all_arms_alike_is_still_told() {
+        let hot = arm(&[state(2000, &["sw_thermal_slowdown"], 2)]);
+        let told = warnings([("default".to_owned(), &hot), ("pcie-ll".to_owned(), &hot)].into_iter());
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[0], "default was throttled: sw_thermal_slowdown on GPU 0 in 1 of 1 visits");
+        assert_eq!(told[2], "the PCIe link of GPU 0 repeated 4 packets: look at its slot and riser");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn stored(mut run: Run, seed: u64, factor: impl Fn(&str, usize) -> f64) -> S
         cell.median_us = typical.map(|typical| typical.point).or(cell.median_us);
         cell.interval_us = typical.map(|typical| typical.interval.into());
     }
-    Stored { place: format!("results/run-{seed}"), run, tally }
+    Stored { place: format!("results/run-{seed}"), folder: None, run, tally }
 }
 
 fn header(sets: &[&str], cases: &[Case]) -> Header {

@@ -1,14 +1,17 @@
 //! [`Stored`]: a run read back, from its folder or its document, with the values that verdicts are drawn from.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::journal::{self, Journal};
 use super::run::Run;
 use super::summary::Tally;
 use super::{document, run};
 use crate::error::{Error, Kind, Result};
+use crate::plan::schedule::Arm;
+use crate::stats::{self, Sample};
 
 /// A larger document is no run of ours: ten thousand cells take some 100 MiB.
 const MAX_DOCUMENT: u64 = 1 << 30;
@@ -18,6 +21,8 @@ const MAX_DOCUMENT: u64 = 1 << 30;
 pub struct Stored {
     /// Where it lies, as it was named.
     pub place: String,
+    /// The folder of its journal, where it has one that goes with the document.
+    pub folder: Option<PathBuf>,
     /// Its document.
     pub run: Run,
     /// A value per communicator, and what went wrong.
@@ -46,7 +51,7 @@ impl Stored {
             (Some(folder), Some(journal)) => {
                 let stored = Self::from_document(place.clone(), &document)?;
                 if visits(&journal)? == stored.run.visits.len() {
-                    return Ok(stored);
+                    return Ok(Self { folder: Some(folder.to_owned()), ..stored });
                 }
                 Self::from_journal(place, folder)
             }
@@ -60,7 +65,7 @@ impl Stored {
         for visit in &run.visits {
             tally.add(visit)?;
         }
-        Ok(Self { place, run, tally })
+        Ok(Self { place, folder: None, run, tally })
     }
 
     fn from_journal(place: String, folder: &Path) -> Result<Self> {
@@ -68,7 +73,30 @@ impl Stored {
         let tally = Tally::of(&journal)?;
         // Nobody wrote that it is complete.
         let run = document::make(&header, &journal, &tally, false)?;
-        Ok(Self { place, run, tally })
+        Ok(Self { place, folder: Some(folder.to_owned()), run, tally })
+    }
+
+    /// Quantiles at these shares, each visit's over all its samples of a case, by arm, case and place in `shares`.
+    ///
+    /// Only the journal has samples: nothing without one.
+    pub fn quantiles(&self, shares: &[f64]) -> Result<HashMap<(Arm, usize, usize), stats::Cell>> {
+        let Some(folder) = self.folder.as_deref().filter(|_| !shares.is_empty()) else { return Ok(HashMap::new()) };
+        let (journal, _) = Journal::open(folder)?;
+        let mut found: HashMap<(Arm, usize, usize), Vec<stats::Visit>> = HashMap::new();
+        for entry in journal.entries().iter().filter(|entry| entry.completed && !entry.untimed) {
+            let mut samples: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for replicate in journal.read(entry)?.replicates {
+                samples.entry(replicate.case).or_default().extend(replicate.samples_us);
+            }
+            for (case, samples) in samples.into_iter().filter(|(_, samples)| !samples.is_empty()) {
+                let sample = Sample::new(samples)?;
+                for (at, share) in shares.iter().enumerate() {
+                    let of_visit = stats::Visit::new(entry.round, [sample.quantile(*share).0])?;
+                    found.entry((entry.arm, case, at)).or_default().push(of_visit);
+                }
+            }
+        }
+        found.into_iter().map(|(key, visits)| Ok((key, stats::Cell::new(visits)?))).collect()
     }
 }
 
@@ -138,6 +166,23 @@ mod tests {
         let elsewhere = folder.path().join("golden.json");
         std::fs::rename(folder.path().join("run.json"), &elsewhere).unwrap();
         assert_eq!(Stored::load(&elsewhere).unwrap().run, run);
+    }
+
+    #[test]
+    fn quantiles_are_of_each_visit_and_only_where_samples_are() {
+        let mut run = fixture::two_sets();
+        for visit in &mut run.visits {
+            for replicate in &mut visit.replicates {
+                replicate.samples_us = (1..=100).map(|t| f64::from(t + visit.round)).collect();
+            }
+        }
+        let folder = folder(&run, run.visits.len());
+        let found = Stored::load(folder.path()).unwrap().quantiles(&[0.5, 0.99]).unwrap();
+        assert_eq!(found.len(), 2 * 4 * 2);
+        let p99 = found[&(run.visits[0].arm, 2, 1)].typical().unwrap();
+        assert!(p99.visits == 6 && p99.point > 101.0 && p99.point < 105.0, "{p99:?}");
+        std::fs::remove_file(folder.path().join(journal::FILE)).unwrap();
+        assert!(Stored::load(folder.path()).unwrap().quantiles(&[0.99]).unwrap().is_empty());
     }
 
     #[test]

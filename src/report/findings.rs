@@ -1,7 +1,9 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
+use crate::plan::environment::Origin;
 use crate::plan::schedule::Arm;
-use crate::proof::why;
+use crate::proof::{State, VariableProof, why};
+use crate::record::proofs::OfCases;
 use crate::record::run::{Applied, Cell, Run};
 use crate::record::visit::{Diagnosis, Outcome, Visit, WrongElement};
 use crate::units::{count, plural};
@@ -79,7 +81,14 @@ fn proofs(run: &Run) -> Vec<Line> {
                 format!("{set}: NCCL does exactly what it does by default, on all ranks and sizes"),
             ));
         }
-        for of in arm.variables.iter().filter(|of| of.cases.iter().any(|case| arm.blocks(*case, &of.what))) {
+        // A warning given before the start says the same of some.
+        let warned = |name: &str| run.warnings.iter().any(|warning| warning.contains(name));
+        let idle = |proof: &VariableProof| {
+            proof.state == State::NoEffectHere && proof.origin == Origin::Set && !warned(&proof.name)
+        };
+        let told =
+            |of: &&OfCases<VariableProof>| idle(&of.what) || of.cases.iter().any(|case| arm.blocks(*case, &of.what));
+        for of in arm.variables.iter().filter(told) {
             let why = of.what.why.as_deref().map(|why| format!(", {}", plain(why))).unwrap_or_default();
             lines.push(Line::new("settings", format!("{set}: {} {}{why}", of.what.name, of.what.state)));
         }

@@ -2,11 +2,13 @@
 //!
 //! Formatters are pure: they work from a [`Run`](crate::record::run::Run), measured now or read from a file, and need no GPU.
 
+pub mod accept;
 mod cells;
 pub mod compare;
 mod conclusion;
 mod findings;
 mod head;
+pub mod impact;
 mod ink;
 pub mod machine;
 mod sheet;

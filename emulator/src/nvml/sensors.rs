@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
 use super::{Handle, INVALID_ARGUMENT, NOT_SUPPORTED, Nvml, code, give, gpu, machine, wedged};
-use crate::settings;
+use crate::{ailment, settings};
 
 /// `NVML_ERROR_NO_PERMISSION`.
 const NO_PERMISSION: u32 = 4;
@@ -85,9 +85,9 @@ extern "C" fn nvmlDeviceGetUtilizationRates(device: Handle, rates: *mut Utilizat
 }
 
 /// Clock types: 0 graphics, 1 SM, 2 memory, 3 video.
-fn clock(kind: c_uint) -> Nvml<c_uint> {
+fn clock(gpu: usize, kind: c_uint) -> Nvml<c_uint> {
     match kind {
-        0 | 1 => Ok(machine().gpu.sm_clock_mhz),
+        0 | 1 => Ok(ailment::clock(&settings::get().ailments, gpu, machine().gpu.sm_clock_mhz)),
         2 => Ok(machine().gpu.memory_clock_mhz),
         3 => Ok(machine().gpu.sm_clock_mhz * 4 / 5),
         _ => Err(INVALID_ARGUMENT),
@@ -96,7 +96,7 @@ fn clock(kind: c_uint) -> Nvml<c_uint> {
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetClockInfo(device: Handle, kind: c_uint, mhz: *mut c_uint) -> u32 {
-    give(mhz, gpu(device).and_then(|_| clock(kind)))
+    give(mhz, gpu(device).and_then(|gpu| clock(gpu, kind)))
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +112,8 @@ extern "C" fn nvmlDeviceGetClock(device: Handle, kind: c_uint, _id: c_uint, mhz:
 /// A bit per reason; 1 is "idle".
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(device: Handle, reasons: *mut c_ulonglong) -> u32 {
-    give(reasons, gpu(device).map(|gpu| u64::from(!busy(gpu) && !wedged())))
+    let idle = |gpu| u64::from(!busy(gpu) && !wedged());
+    give(reasons, gpu(device).map(|gpu| idle(gpu) | ailment::throttle(&settings::get().ailments, gpu)))
 }
 
 #[unsafe(no_mangle)]
@@ -153,7 +154,7 @@ extern "C" fn nvmlDeviceGetPerformanceState(device: Handle, state: *mut c_uint) 
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetPcieReplayCounter(device: Handle, count: *mut c_uint) -> u32 {
-    give(count, gpu(device).map(|_| 0))
+    give(count, gpu(device).map(|gpu| ailment::replays(&settings::get().ailments, gpu)))
 }
 
 #[unsafe(no_mangle)]

@@ -44,7 +44,7 @@ pub(super) const KEYS: [&str; 18] = [
 type Key<'t> = Spanned<DeString<'t>>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
-pub(super) fn config(name: &str, text: &str) -> Result<Config> {
+pub(super) fn config(name: &str, text: &str, others: &[&str]) -> Result<Config> {
     let reader = Reader { name, text };
     let table = DeTable::parse(text).map_err(|error| {
         // The parser's place may have no width, where no label is drawn: so its words go into the message.
@@ -60,6 +60,7 @@ pub(super) fn config(name: &str, text: &str) -> Result<Config> {
             "sets" => sets.extend(reader.sets(key, value)?),
             // Behind the sets, wherever it stands.
             "vary" => {}
+            key if others.contains(&key) => {}
             _ => reader.setting(&mut config, key, value)?,
         }
     }

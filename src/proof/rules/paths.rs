@@ -28,6 +28,13 @@ pub(super) fn level(look: &Look) -> Outcome {
     if level > PathLevel::Loc && all_nvlink(look) {
         return Outcome::new(State::NoEffectHere, "NVLink joins every pair, which every level but LOC allows");
     }
+    if level > PathLevel::Loc && look.was_read_by_all() && without_peers(look).is_some() {
+        // A level permits; it cannot make the driver or the box let GPUs copy directly.
+        return Outcome::new(
+            State::NoEffectHere,
+            "NCCL read it, but no pair of GPUs goes via P2P: the driver or the box lets none",
+        );
+    }
     look.each_pair(look.pairs(), |pair, transport| {
         let peer = is_peer(transport);
         match (reaches(look, level, pair), peer) {

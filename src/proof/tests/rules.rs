@@ -145,7 +145,11 @@ fn a_level_is_judged_pair_by_pair_by_what_lies_between() {
     assert_eq!(with("NCCL_P2P_LEVEL=PXB", "P2P/CUMEM", Some(Path::Sys), &[]), State::NotApplied);
     assert_eq!(with("NCCL_P2P_LEVEL=SYS", "SHM/direct", Some(Path::Sys), &[]), State::NotApplied);
     let read = ["NCCL_P2P_LEVEL set by environment to SYS"];
-    assert_eq!(with("NCCL_P2P_LEVEL=SYS", "SHM/direct", Some(Path::Sys), &read), State::Overridden, "by the driver");
+    assert_eq!(
+        with("NCCL_P2P_LEVEL=SYS", "SHM/direct", Some(Path::Sys), &read),
+        State::NoEffectHere,
+        "the driver lets none"
+    );
     assert_eq!(with("NCCL_P2P_LEVEL=5", "P2P/CUMEM", Some(Path::Sys), &read), State::Applied, "5 means SYS");
     assert_eq!(with("NCCL_P2P_LEVEL=PIX", "P2P/CUMEM", Some(Path::Nvl(Some(4))), &[]), State::NoEffectHere);
     assert_eq!(with("NCCL_P2P_LEVEL=sys", "P2P/CUMEM", Some(Path::Sys), &[]), State::NotApplied, "ignored in silence");

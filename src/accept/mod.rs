@@ -1,0 +1,150 @@
+//! Hardware acceptance: requirements of a plan, each held against a run.
+//!
+//! An [`AcceptPlan`] is a configuration of a sweep with requirements beside it. [`judge`] gives each requirement its
+//! [`Outcome`]: what was not measured never passes, and a bound passes or fails only with the whole interval.
+
+mod bounds;
+mod facts;
+mod plan;
+mod read;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::compare;
+use crate::error::Result;
+use crate::record::run::Backend;
+use crate::record::stored::Stored;
+
+pub use plan::{AcceptPlan, Golden, Latency, Quantile, Requirement, Speedup};
+
+/// Version of the document that `--format json` prints.
+pub const SCHEMA: u32 = 1;
+
+/// What a requirement came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It holds.
+    Pass,
+    /// It does not.
+    Fail,
+    /// The interval reaches over the bound, or there is none.
+    Undecided,
+    /// The run does not tell.
+    NotMeasured,
+}
+
+/// One requirement, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The kind of requirement: the class of its test case.
+    pub kind: &'static str,
+    /// What is required of what: `pcie-ll 7168x1 graph p99`.
+    pub requirement: String,
+    /// The bound: `≤ 60.0 µs`.
+    pub bound: String,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// What was found; nothing when nothing was.
+    pub measured: Option<String>,
+    /// The measured number, in the unit of the bound.
+    pub value: Option<f64>,
+    /// Its 95% interval, where it has one.
+    pub interval: Option<[f64; 2]>,
+    /// Why, where the figures alone do not say.
+    pub reason: Option<String>,
+}
+
+/// All requirements of a plan, judged by one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Acceptance {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// The plan: its path.
+    pub plan: String,
+    /// What it is for, in its own words.
+    pub note: Option<String>,
+    /// Where the figures come from.
+    pub backend: Backend,
+    /// The run.
+    pub run: compare::Side,
+    /// Every requirement, in the order of the plan.
+    pub requirements: Vec<Judged>,
+}
+
+impl Outcome {
+    /// All of them, the gravest last.
+    pub const ALL: [Self; 4] = [Self::Pass, Self::Undecided, Self::NotMeasured, Self::Fail];
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Undecided => "undecided",
+            Self::NotMeasured => "not measured",
+        })
+    }
+}
+
+impl Judged {
+    fn new(kind: &'static str, requirement: impl Into<String>, bound: impl Into<String>, outcome: Outcome) -> Self {
+        let (requirement, bound) = (requirement.into(), bound.into());
+        Self { kind, requirement, bound, outcome, measured: None, value: None, interval: None, reason: None }
+    }
+
+    fn found(mut self, measured: impl Into<String>) -> Self {
+        self.measured = Some(measured.into());
+        self
+    }
+
+    fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+impl Acceptance {
+    /// How many requirements ended so.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.requirements.iter().filter(|judged| judged.outcome == outcome).count()
+    }
+}
+
+/// Holds `run` against every requirement of `plan`; `golden` is the run that the plan names, when it names one.
+///
+/// An error when the golden run must not be compared with this one.
+pub fn judge(plan: &AcceptPlan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
+    let mut requirements = vec![facts::visits(run)];
+    let tails = bounds::Tails::of(plan, run)?;
+    for requirement in &plan.requirements {
+        match requirement {
+            Requirement::Gpus(count) => requirements.push(facts::gpus(run, *count)),
+            Requirement::GpuName(name) => requirements.push(facts::gpu_name(run, name)),
+            Requirement::LinkGeneration(least) => requirements.push(facts::link_generation(run, *least)),
+            Requirement::LinkWidth(least) => requirements.push(facts::link_width(run, *least)),
+            Requirement::CheckedOutputs(least) => requirements.push(facts::checked_outputs(run, *least)),
+            Requirement::Applied(set) => requirements.push(facts::applied(run, set)),
+            Requirement::NoThrottling => requirements.push(facts::no_throttling(run)),
+            Requirement::NoReplays => requirements.push(facts::no_replays(run)),
+            Requirement::Latency(latency) => requirements.extend(bounds::latency(run, latency, &tails)),
+            Requirement::Speedup(speedup) => requirements.extend(bounds::speedup(run, speedup)?),
+            Requirement::Golden(wanted) => requirements.extend(bounds::golden(run, wanted, golden)?),
+        }
+    }
+    Ok(Acceptance {
+        schema: SCHEMA,
+        plan: plan.config.name.clone(),
+        note: plan.config.note.clone(),
+        backend: run.run.header.backend,
+        run: compare::Side::of(run),
+        requirements,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! `ncclsweep accept`: a hardware acceptance test.
+
+use super::args::{Accept as Args, Sweep};
+use super::draft::Draft;
+use super::exit::Exit;
+use super::{sweep, terminal};
+use crate::accept::{self, AcceptPlan, Acceptance, Outcome};
+use crate::compare;
+use crate::error::{Error, Kind, Result};
+use crate::record::run::Header;
+use crate::record::stored::Stored;
+use crate::report;
+use crate::supervisor::sweep::Ended;
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Exit> {
+    let plan = AcceptPlan::load(&args.plan)?;
+    let golden = plan.golden().map(Stored::load).transpose()?;
+    let run = match &args.run {
+        Some(run) => Stored::load(run)?,
+        None => match measured(args, &plan, golden.as_ref())? {
+            Some(run) => run,
+            None => return Ok(Exit::Interrupted),
+        },
+    };
+    let acceptance = accept::judge(&plan, &run, golden.as_ref())?;
+    report::accept::write(&acceptance, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    if let Some(path) = &args.junit {
+        let text = report::accept::junit(&acceptance)?;
+        std::fs::write(path, text)
+            .map_err(|error| Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error))?;
+    }
+    Ok(exit(&acceptance))
+}
+
+/// A run of the plan's configuration; none when the user interrupted.
+fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
+    let flags = Sweep {
+        emulate: args.emulate.clone(),
+        nccl: args.nccl.clone(),
+        allow_busy: args.allow_busy,
+        out: args.out.clone(),
+        redact: args.redact,
+        quiet: args.quiet,
+        ..Sweep::default()
+    };
+    let comparable = |header: &Header| golden.map_or(Ok(()), |golden| compare::check(golden, header));
+    let measured = sweep::measure(&flags, Some(Draft::of(&flags, &plan.config)?), &comparable)?;
+    if !args.quiet {
+        eprintln!("results in {}", measured.folder.display());
+    }
+    Ok((measured.ended != Ended::Interrupted).then(|| measured.stored()))
+}
+
+/// The exit code: the first that holds, from the top.
+fn exit(acceptance: &Acceptance) -> Exit {
+    match () {
+        () if acceptance.count(Outcome::NotMeasured) > 0 => Exit::Incomplete,
+        () if acceptance.count(Outcome::Fail) > 0 => Exit::Failed,
+        () if acceptance.count(Outcome::Undecided) > 0 => Exit::Undecided,
+        () => Exit::Held,
+    }
+}

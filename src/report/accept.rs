@@ -1,0 +1,185 @@
+//! An acceptance test for a terminal, for programs, and for continuous integration (JUnit XML).
+
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::Style;
+use super::head::Line;
+use super::ink::{Tone, cut, paragraph, plain};
+use super::sheet::{Align, Column, Sheet};
+use super::table::{LEAST, WIDEST, labelled};
+use crate::accept::{Acceptance, Judged, Outcome};
+use crate::error::{Error, Kind, Result};
+use crate::record::run::Backend;
+use crate::units::{self, plural};
+
+/// Columns of a bound and of what was measured.
+const TEXT: usize = 20;
+
+/// A form of an acceptance test, as `--format` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// For people at a terminal.
+    #[default]
+    Table,
+    /// The whole document.
+    Json,
+    /// A test case for each requirement.
+    Junit,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Junit => "junit",
+        })
+    }
+}
+
+impl FromStr for Form {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let known = |form: &Self| form.to_string().eq_ignore_ascii_case(text);
+        [Self::Table, Self::Json, Self::Junit]
+            .into_iter()
+            .find(known)
+            .ok_or_else(|| Error::usage(format!("unknown format `{text}`")).help("one of: table, json, junit"))
+    }
+}
+
+/// Writes `acceptance` as `form`; `style` shapes [`Form::Table`] only.
+pub fn write(acceptance: &Acceptance, form: Form, style: Style, out: &mut impl Write) -> Result<()> {
+    let text = match form {
+        Form::Table => render(acceptance, style),
+        Form::Json => serde_json::to_string_pretty(acceptance).map_err(|error| failed(form).because(error))? + "\n",
+        Form::Junit => junit(acceptance)?,
+    };
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed(form).because(error))
+}
+
+fn failed(form: Form) -> Error {
+    Error::new(Kind::Incomplete, format!("cannot write the acceptance as {form}"))
+}
+
+/// The report for a terminal.
+#[must_use]
+pub fn render(acceptance: &Acceptance, style: Style) -> String {
+    let style = Style { width: style.width.max(LEAST), ..style };
+    let columns = style.width.min(WIDEST);
+    let mut out = String::new();
+    paragraph(&mut out, "", &Tone::Strong.ink(&format!("acceptance by {}", plain(&acceptance.plan))), columns);
+    if acceptance.backend == Backend::Emulated {
+        let alarm = "EMULATED: virtual time. This accepts no real box.";
+        paragraph(&mut out, "", &Tone::Bad.ink(alarm), columns);
+    }
+    out.push('\n');
+    labelled(&mut out, head(acceptance), columns);
+    out.push('\n');
+    out.push_str(&table(acceptance).fit(style.width, "requirement").render());
+    let reasons: Vec<Line> = acceptance.requirements.iter().filter_map(reason).collect();
+    if !reasons.is_empty() {
+        out.push('\n');
+        labelled(&mut out, reasons, columns);
+    }
+    out.push('\n');
+    paragraph(&mut out, "", &conclusion(acceptance), columns);
+    style.finish(&out)
+}
+
+fn head(acceptance: &Acceptance) -> Vec<Line> {
+    let run = &acceptance.run;
+    let time = run.created.strftime("%Y-%m-%d %H:%M UTC");
+    let of_run = format!("{} · {} · {time} · {}", plain(&run.place), plain(&run.host), plural(run.visits, "visit"));
+    let note = acceptance.note.iter().map(|note| Line::new("plan", plain(note)));
+    note.chain([Line::new("run", of_run)]).collect()
+}
+
+fn table(acceptance: &Acceptance) -> Sheet {
+    let mut sheet = Sheet::new(vec![
+        Column::new("requirement", "", Align::Left),
+        Column::new("bound", "", Align::Left),
+        Column::new("measured", "", Align::Left),
+        Column::new("95%", "interval", Align::Dash).spare(1),
+        Column::new("outcome", "", Align::Left),
+    ]);
+    for judged in &acceptance.requirements {
+        sheet.row(vec![
+            plain(&judged.requirement),
+            cut(&plain(&judged.bound), TEXT),
+            judged.measured.as_deref().map_or_else(|| "-".into(), |measured| cut(&plain(measured), TEXT)),
+            judged.interval.map_or_else(String::new, |[low, high]| units::range(low, high)),
+            outcome(judged.outcome),
+        ]);
+    }
+    sheet
+}
+
+fn outcome(outcome: Outcome) -> String {
+    let tone = match outcome {
+        Outcome::Pass => Tone::Good,
+        Outcome::Fail => Tone::Bad,
+        Outcome::Undecided | Outcome::NotMeasured => Tone::Doubt,
+    };
+    tone.ink(&outcome.to_string())
+}
+
+fn reason(judged: &Judged) -> Option<Line> {
+    let reason = plain(judged.reason.as_deref()?);
+    Some(Line::new("why", format!("{}: {}, {reason}", plain(&judged.requirement), outcome(judged.outcome))))
+}
+
+/// `not accepted: 2 of 14 requirements failed, 1 not measured`.
+fn conclusion(acceptance: &Acceptance) -> String {
+    let all = plural(acceptance.requirements.len(), "requirement");
+    let open = [(Outcome::Fail, "failed"), (Outcome::NotMeasured, "not measured"), (Outcome::Undecided, "undecided")];
+    let told =
+        open.into_iter().map(|(outcome, word)| (acceptance.count(outcome), word)).filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(count, word)| format!("{count} {word}")).collect();
+    if told.is_empty() {
+        return format!("{}: all {all} hold", Tone::Good.ink("accepted"));
+    }
+    let help = if acceptance.count(Outcome::Undecided) > 0 { "; more rounds narrow the intervals" } else { "" };
+    format!("{}: of {all} {}{help}", Tone::Bad.ink("not accepted"), told.join(", "))
+}
+
+/// JUnit XML. What is undecided or was not measured is an error there, never a test that was skipped: nobody looks at those.
+pub fn junit(acceptance: &Acceptance) -> Result<String> {
+    let mut suite = TestSuite::new(acceptance.plan.as_str());
+    suite.add_property(("run", acceptance.run.place.as_str()));
+    suite.add_property(("host", acceptance.run.host.as_str()));
+    if acceptance.backend == Backend::Emulated {
+        suite.add_property(("backend", "emulated"));
+    }
+    for judged in &acceptance.requirements {
+        let mut case = TestCase::new(judged.requirement.as_str(), status(judged));
+        case.set_classname(format!("accept.{}", judged.kind));
+        suite.add_test_case(case);
+    }
+    let mut report = Report::new("ncclsweep accept");
+    report.add_test_suite(suite);
+    report.to_string().map_err(|error| failed(Form::Junit).because(error))
+}
+
+fn status(judged: &Judged) -> TestCaseStatus {
+    let kind = match judged.outcome {
+        Outcome::Pass => return TestCaseStatus::success(),
+        Outcome::Fail => NonSuccessKind::Failure,
+        Outcome::Undecided | Outcome::NotMeasured => NonSuccessKind::Error,
+    };
+    let mut status = TestCaseStatus::non_success(kind);
+    let measured = judged.measured.as_deref().map_or_else(|| "nothing".to_owned(), plain);
+    let interval = judged.interval.map_or_else(String::new, |[low, high]| format!(" ({})", units::range(low, high)));
+    let reason = judged.reason.as_deref().map_or_else(String::new, |reason| format!("; {}", plain(reason)));
+    status.set_type(judged.outcome.to_string());
+    status.set_message(format!("{measured}{interval}, required {}{reason}", judged.bound));
+    status
+}
+
+#[cfg(test)]
+mod tests;
