@@ -181,6 +181,7 @@ fn diagnoses(run: &Run) -> Vec<Line> {
             None => told.push((diagnosis, vec![visit.arm])),
         }
     }
+    told.iter_mut().for_each(|(_, arms)| arms.sort_unstable());
     let every = arms(run).len();
     let lines = |(diagnosis, arms): &(&Diagnosis, Vec<Arm>)| {
         let whose = match arms.len() {

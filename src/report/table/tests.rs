@@ -4,7 +4,7 @@ use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Library, Rounds};
 use crate::record::fixture::{self, case};
 use crate::record::run::{Applied, Backend};
-use crate::record::visit::{At, Outcome, Phase, WrongElement};
+use crate::record::visit::{At, Diagnosis, Outcome, Phase, WrongElement};
 
 fn shown(run: &Run, width: usize) -> String {
     // Spaces that do not break look like others in a snapshot and are none.
@@ -429,4 +429,21 @@ fn a_run_without_visits_is_shown_as_such() {
 
     pcie-ll is not measured
     ");
+}
+
+#[test]
+fn failures_alike_are_explained_once_for_all_their_sets() {
+    let mut run = fixture::run(&["default", "one", "two"], &[fixture::case(1, Mode::Graph)]);
+    let diagnosis = Diagnosis {
+        sign: "a hang".into(),
+        meaning: "the cards do not reach each other".into(),
+        next: "turn ACS off".into(),
+    };
+    for visit in run.visits.iter_mut().filter(|visit| visit.arm.set > 0) {
+        visit.outcome = Outcome::TimedOut { at: None, seconds: 20, ranks: Vec::new() };
+        visit.diagnosis = Some(diagnosis.clone());
+    }
+    let text = shown(&run, 100);
+    assert!(text.contains("meaning    one, two: the cards do not reach each other"), "{text}");
+    assert_eq!(text.matches("turn ACS off").count(), 1, "{text}");
 }
