@@ -146,8 +146,7 @@ pub(super) const ROWS: &[Row] = &[
         sign: "a hang with several ranks on a GPU",
         holds: |signs| signs.hung() && signs.oversubscribed,
         meaning: "several ranks share a GPU, which NCCL calls experimental: their kernels can wait for each other",
-        next: "try --base NCCL_MAX_CTAS=4, or start with CUDA_DEVICE_MAX_CONNECTIONS=32; it was seen twice in about 80 visits \
-               with 8 ranks on one GPU",
+        next: "try --base NCCL_MAX_CTAS=4, or fewer ranks on a GPU",
     },
     Row {
         sign: "init completes, a collective over P2P never returns",
