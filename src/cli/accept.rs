@@ -47,7 +47,7 @@ fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<O
     let comparable = |header: &Header| golden.map_or(Ok(()), |golden| compare::check(golden, header));
     let measured = sweep::measure(&flags, Some(Draft::of(&flags, &plan.config)?), &comparable)?;
     if !args.quiet {
-        eprintln!("results in {}", measured.folder.display());
+        terminal::note(format!("results in {}", measured.folder.display()));
     }
     Ok((measured.ended != Ended::Interrupted).then(|| measured.stored()))
 }

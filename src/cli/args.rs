@@ -178,7 +178,7 @@ pub struct Sweep {
     )]
     pub emulate: Option<String>,
     /// NCCL library: a file or its folder. Repeat to compare libraries [default: the one the loader finds]
-    #[arg(long, value_name = "PATH", help_heading = "GPUs")]
+    #[arg(long, value_name = "PATH", conflicts_with = "emulate", help_heading = "GPUs")]
     pub nccl: Vec<PathBuf>,
 
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
@@ -268,8 +268,17 @@ pub struct Sweep {
     /// Folder of the run [default: results/TIME-HOST-GPUS]
     #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Results")]
     pub out: Option<PathBuf>,
-    /// Continue the run in this folder
-    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    /// Continue the run in this folder, by its own plan
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = [
+            "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
+            "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
+            "time_limit", "chain", "samples", "seed",
+        ],
+        help_heading = "Results"
+    )]
     pub resume: Option<PathBuf>,
     /// Compare with this earlier run when done; fail (exit 1) when a cell is slower than it was
     #[arg(long, value_name = "DIR", help_heading = "Results")]

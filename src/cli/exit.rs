@@ -6,6 +6,7 @@ use std::process::{ExitCode, Termination};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use textwrap::{WordSeparator, WordSplitter};
 
+use super::terminal;
 use crate::error::{Error, Kind};
 
 /// How `ncclsweep` ends. The first that holds, from the top.
@@ -82,7 +83,7 @@ pub fn show(error: &Error) {
         .with_break_words(false);
     let shown = handler.render_report(&mut text, error);
     match shown {
-        Ok(()) => eprintln!("ncclsweep: {}", text.trim()),
-        Err(_) => eprintln!("ncclsweep: {error}"),
+        Ok(()) => terminal::note(format!("ncclsweep: {}", text.trim())),
+        Err(_) => terminal::note(format!("ncclsweep: {error}")),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{SigHandler, Signal, signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::{Error, Kind, Result};
@@ -14,6 +15,10 @@ pub struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Catches both signals from now on.
     pub fn install() -> Result<Self> {
+        // A limit on the size of files is then an error of the write, which names the file, and not the end of the program.
+        // SAFETY: the signal is ignored; no handler runs.
+        let ignored = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+        ignored.map_err(|error| Error::new(Kind::Environment, "cannot ignore SIGXFSZ").because(error))?;
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // Registered first, so that it acts on the second signal only: the flag is set by the one after it.

@@ -27,7 +27,8 @@ pub use exit::Exit;
 #[must_use]
 pub fn main() -> Exit {
     // Workers and probes are this executable too; their arguments are ours alone, so they need no parser.
-    let hidden: Vec<String> = std::env::args().skip(1).take(2).collect();
+    let first = std::env::args_os().skip(1).take(2);
+    let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();
     match hidden.first().map(String::as_str) {
         Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
         Some(crate::supervisor::prepare::PROBE) => return probe(descriptor(&hidden)),

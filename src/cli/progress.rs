@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::terminal;
 use crate::plan::schedule::{Plan, Rounds};
 use crate::record::summary::Judged;
 use crate::record::visit::{Outcome, Replicate, Visit};
@@ -79,7 +80,8 @@ impl Observer for Live<'_> {
     fn visit_ended(&mut self, visit: &Visit) {
         if visit.outcome != Outcome::Completed {
             let name = self.plan.arm_name(visit.arm);
-            self.bar.suspend(|| eprintln!("{name}, round {}: {}", visit.round + 1, visit.outcome));
+            let line = format!("{name}, round {}: {}", visit.round + 1, visit.outcome);
+            self.bar.suspend(|| terminal::note(line));
         }
     }
 

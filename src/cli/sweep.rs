@@ -12,6 +12,7 @@ use super::progress::Live;
 use super::terminal;
 use crate::compare;
 use crate::error::{Error, Kind, Result};
+use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::schedule::{Arm, Plan};
@@ -40,14 +41,15 @@ pub fn run(args: &Args) -> Result<Exit> {
         None => Ok(()),
     };
     let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
-    show(args, &run, &folder)?;
-    if let (Some(step), Format::Table) = (&step, args.format) {
-        print!("\n{}", report::impact::render(&run, step, terminal::style()));
+    let exit = exit(&run, &ended);
+    match show(args, &run, step.as_ref(), &folder) {
+        // Who reads no further still learns how the run ended.
+        Err(error) if super::exit::reader_has_left(&error) => return Ok(exit),
+        shown => shown?,
     }
     if !args.quiet {
-        eprintln!("results in {}", folder.display());
+        terminal::note(format!("results in {}", folder.display()));
     }
-    let exit = exit(&run, &ended);
     match baseline {
         Some(baseline) if ended != Ended::Interrupted => {
             let new = Measured { folder, run, tally, ended }.stored();
@@ -62,10 +64,11 @@ fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
     let comparison = compare::compare(baseline, new, None)?;
     match args.format {
         Format::Table => {
-            println!();
-            report::compare::write(&comparison, Format::Table, terminal::style(), &mut std::io::stdout().lock())?;
+            let mut out = std::io::stdout().lock();
+            let _ = writeln!(out);
+            report::compare::write(&comparison, Format::Table, terminal::style(), &mut out)?;
         }
-        _ => eprint!("{}", report::compare::render(&comparison, report::Style::default())),
+        _ => terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end()),
     }
     Ok(super::compare::exit(&comparison))
 }
@@ -101,7 +104,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     };
     let plan = &header.plan;
     if !args.quiet {
-        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
     let mut tally = Tally::of(&journal)?;
     let mut live = Live::new(plan, args.quiet);
@@ -129,7 +132,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
 }
 
 /// Prints the results.
-fn show(args: &Args, run: &Run, folder: &Path) -> Result<()> {
+fn show(args: &Args, run: &Run, step: Option<&Step>, folder: &Path) -> Result<()> {
     let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -142,6 +145,9 @@ fn show(args: &Args, run: &Run, folder: &Path) -> Result<()> {
     }
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+    }
+    if let (Some(step), Format::Table) = (step, args.format) {
+        write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(failed)?;
     }
     Ok(())
 }
@@ -190,7 +196,7 @@ fn resume(
 ) -> Result<Begun> {
     let reopened = Journal::reopen(folder)?;
     if let Some(repaired) = &reopened.repaired {
-        eprintln!("{repaired}");
+        terminal::note(repaired);
     }
     let header = reopened.header;
     fit(&header)?;

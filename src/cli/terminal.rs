@@ -1,8 +1,13 @@
 //! What the terminal on stdout can show.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use crate::report::Style;
+
+/// Writes a line to stderr. That nobody can read it is no reason to lose results.
+pub fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
 
 /// Narrowest and widest layout: below, tables break; above, lines are too long to read.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=160;

@@ -6,12 +6,14 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::redact::Redactor;
 use super::run::{Header, SCHEMA};
+use super::valid;
 use super::visit::Visit;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
@@ -94,8 +96,7 @@ impl Journal {
     /// Opens the journal in `folder` to continue it, and repairs a torn last line.
     pub fn reopen(folder: &Path) -> Result<Reopened> {
         let path = folder.join(FILE);
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
-        let file = opened.map_err(|error| unreadable(&path, error))?;
+        let file = open_file(OpenOptions::new().read(true).write(true), &path)?;
         let mut journal = Self { path, file, end: 0, entries: Vec::new() };
         journal.lock()?;
         let (header, torn) = journal.load()?;
@@ -113,7 +114,7 @@ impl Journal {
     /// Opens the journal in `folder` to read it; a torn last line is left out.
     pub fn open(folder: &Path) -> Result<(Self, Header)> {
         let path = folder.join(FILE);
-        let file = File::open(&path).map_err(|error| unreadable(&path, error))?;
+        let file = open_file(OpenOptions::new().read(true), &path)?;
         let mut journal = Self { path, file, end: 0, entries: Vec::new() };
         let (header, _) = journal.load()?;
         Ok((journal, header))
@@ -235,7 +236,11 @@ impl Journal {
             }
             match serde_json::from_slice(&line) {
                 Ok(OwnedLine::Header(found)) if header.is_none() => header = Some(self.supported(*found)?),
-                Ok(OwnedLine::Visit(visit)) if header.is_some() => self.entries.push(entry(&visit, self.end, length)),
+                Ok(OwnedLine::Visit(visit)) if header.is_some() => {
+                    let valid = header.as_ref().map_or(Ok(()), |header| valid::visit(header, &visit));
+                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    self.entries.push(entry(&visit, self.end, length));
+                }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),
                 Err(error) => {
                     let newer = header.is_none().then(|| schema_of(&line)).flatten().filter(|schema| *schema != SCHEMA);
@@ -247,7 +252,11 @@ impl Journal {
     }
 
     fn supported(&self, header: Header) -> Result<Header> {
-        if header.schema == SCHEMA { Ok(header) } else { Err(self.newer(header.schema)) }
+        match valid::header(&header) {
+            _ if header.schema != SCHEMA => Err(self.newer(header.schema)),
+            Err(what) => Err(self.damaged(0, what)),
+            Ok(()) => Ok(header),
+        }
     }
 
     fn newer(&self, schema: u32) -> Error {
@@ -270,6 +279,17 @@ fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
     let completed = visit.outcome.is_completed();
     let Visit { index, round, arm, untimed, .. } = *visit;
     Entry { index, round, arm, untimed, completed, offset, length }
+}
+
+/// Opens without waiting: at the other end of a pipe nobody may be. A journal is a regular file.
+fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File> {
+    let opened = options.custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(|error| unreadable(path, error))?;
+    match file.metadata() {
+        Ok(facts) if facts.is_file() => Ok(file),
+        Ok(_) => Err(unreadable(path, std::io::Error::other("it is no regular file"))),
+        Err(error) => Err(unreadable(path, error)),
+    }
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

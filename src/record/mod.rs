@@ -12,4 +12,5 @@ pub mod redact;
 pub mod run;
 pub mod stored;
 pub mod summary;
+mod valid;
 pub mod visit;

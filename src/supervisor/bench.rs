@@ -1,6 +1,6 @@
 //! The bench: GPUs and libraries that a run will use, as a probe process sees them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::emulator;
 use super::health::Before;
@@ -59,7 +59,8 @@ impl Bench {
         for (index, found) in chosen.into_iter().enumerate() {
             let folder = private.library_folder(index, &found.path, emulation.is_some())?;
             let probe = probe(&inherited, &folder, emulation.as_ref(), private, interrupted)?;
-            let version = probe.nccl.clone().map_err(|error| unusable(&found, error))?.0;
+            let (version, loaded) = probe.nccl.clone().map_err(|error| unusable(&found, error))?;
+            check_loaded(&found, loaded.as_deref())?;
             taken.push(Taken { found, version, folder });
             seen.get_or_insert(probe);
         }
@@ -131,7 +132,7 @@ impl Bench {
             other_libraries: self.others.clone(),
             inherited: provenance::inherited(),
             conf_files: provenance::conf_files(variable),
-            arguments: std::env::args().collect(),
+            arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
@@ -178,6 +179,17 @@ pub fn choose(wanted: &Wanted) -> Result<(Vec<Found>, Vec<Found>)> {
 fn emulation(name: &str) -> Result<Emulation> {
     emulator::known_box(name)?;
     Ok(Emulation { library: emulator::find()?, topology: name.to_owned() })
+}
+
+/// Fails when the loader took another file: it passes over one that is not for this machine, without a word.
+fn check_loaded(found: &Found, loaded: Option<&str>) -> Result<()> {
+    let Some(loaded) = loaded.map(Path::new) else { return Ok(()) };
+    if loaded.canonicalize().is_ok_and(|loaded| loaded == found.path) {
+        return Ok(());
+    }
+    let message = format!("the NCCL library {} cannot be used", found.path.display());
+    let other = format!("the loader took {} instead: the file is not for this machine, or damaged", loaded.display());
+    Err(Error::new(Kind::Environment, message).because(other).help("name another with --nccl PATH"))
 }
 
 fn unusable(library: &Found, error: GpuError) -> Error {

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigHandler, Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -87,7 +87,10 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         // SAFETY: prctl is async-signal-safe, and nothing else runs between fork and exec.
         unsafe {
             // A supervisor that is killed takes its workers along.
-            command.pre_exec(|| nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from));
+            command.pre_exec(|| {
+                nix::sys::signal::signal(Signal::SIGXFSZ, SigHandler::SigDfl)?;
+                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(std::io::Error::from)
+            });
         }
         let mut process = command.spawn()?;
         // The command holds the wire's write end open; without it the wire ends when the child does.

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::plan::environment::{Environment, Origin};
@@ -58,7 +59,13 @@ impl Wish {
         let (Some(level), Some(name)) = (self.level, &self.file) else { return Ok(()) };
         let name = name.replace("%h", host).replace("%p", &pid.to_string());
         let mut from = BufReader::new(File::open(file)?);
-        let mut to = std::io::BufWriter::new(OpenOptions::new().create(true).append(true).open(name)?);
+        // Opened without waiting, and no pipe or device: nobody may be at its other end.
+        let flags = nix::libc::O_NONBLOCK;
+        let to = OpenOptions::new().create(true).append(true).custom_flags(flags).open(name)?;
+        if !to.metadata()?.is_file() {
+            return Err(std::io::Error::other("the log file that NCCL was asked for is no regular file"));
+        }
+        let mut to = std::io::BufWriter::new(to);
         let mut line = Vec::new();
         loop {
             line.clear();

@@ -1,5 +1,6 @@
 //! What is learnt of a visit while its worker runs, and how it ended.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::child::{Child, Heard, signal_behind, signal_of};
@@ -7,7 +8,7 @@ use super::deadlines::Pace;
 use super::visit::{Planned, Progress};
 use crate::gpu::nvml::GpuState;
 use crate::plan::schedule::Plan;
-use crate::record::visit::{At, Outcome, Phase, RanksDoing, Timings, UsedBy, Visit};
+use crate::record::visit::{At, Outcome, Phase, RanksDoing, Timings, UsedBy, Visit, WorkerFacts};
 use crate::wire::{Event, Question, Received};
 
 /// How long a worker whose deadline has passed may take to tell what its ranks are doing.
@@ -34,6 +35,13 @@ impl<'a> Watch<'a> {
         let visit = planned.visit();
         let now = Instant::now();
         Self { plan, pace, visit, spawned: now, since: now, at: None, first_states: None, verdict: None, doing: None }
+    }
+
+    /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it.
+    fn other_library(&self, facts: &WorkerFacts) -> Option<String> {
+        let (wanted, loaded) = (&self.plan.libraries[self.visit.arm.library].path, facts.nccl_path.as_ref()?);
+        let same = Path::new(loaded).canonicalize().is_ok_and(|loaded| loaded == Path::new(wanted));
+        (!same).then(|| format!("it loaded NCCL from {loaded}, not from {wanted}"))
     }
 
     /// Listens until the worker has said its last word, its deadline has passed, or it must end for another reason.
@@ -78,6 +86,9 @@ impl<'a> Watch<'a> {
         match event {
             Event::Hello { facts, .. } => {
                 self.clock(|timings| &mut timings.exec);
+                if let Some(message) = self.other_library(&facts) {
+                    self.verdict = Some(Outcome::WorkerError { message });
+                }
                 self.visit.worker = Some(facts);
             }
             Event::Phase { at } => {

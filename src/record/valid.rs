@@ -1,0 +1,83 @@
+//! What must hold of a journal that anybody may have written, before anything counts or indexes by it.
+
+use super::run::Header;
+use super::visit::Visit;
+
+/// Most ranks of a plan that is read.
+const MOST_RANKS: u32 = 1024;
+/// Longest time that is read, in seconds: some thirty years.
+const LONGEST: f64 = 1e9;
+
+/// What is wrong with a header.
+pub(super) fn header(header: &Header) -> Result<(), &'static str> {
+    let plan = &header.plan;
+    let limit = plan.time_limit_s.is_none_or(|limit| limit > 0.0 && limit < LONGEST);
+    match () {
+        () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
+        () if plan.cases.is_empty() => Err("the plan has no case"),
+        () if plan.devices.is_empty() => Err("the plan has no GPU"),
+        () if plan.ranks == 0 || plan.ranks > MOST_RANKS => Err("the plan has no rank or too many"),
+        () if plan.communicators == 0 => Err("the plan has no communicator"),
+        () if !limit => Err("the time limit is no length of time"),
+        () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
+        () => Ok(()),
+    }
+}
+
+/// What is wrong with a visit under this header.
+pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> {
+    let plan = &header.plan;
+    let time = |value: f64| value > 0.0 && value < LONGEST * 1e6;
+    let case = |case: usize| case < plan.cases.len();
+    match () {
+        () if visit.arm.set >= plan.sets.len() => Err("a visit of an env set that the plan does not have"),
+        () if visit.arm.library >= plan.libraries.len() => Err("a visit of a library that the plan does not have"),
+        () if !(visit.seconds >= 0.0 && visit.seconds < LONGEST) => Err("a visit took no length of time"),
+        () if !visit.replicates.iter().all(|replicate| case(replicate.case)) => {
+            Err("a case that the plan does not have")
+        }
+        () if !visit.used.iter().all(|used| case(used.case)) => Err("a case that the plan does not have"),
+        () if !visit.replicates.iter().all(|replicate| time(replicate.median_us) && time(replicate.mean_us)) => {
+            Err("a time that is no positive number")
+        }
+        () if !visit.replicates.iter().flat_map(|replicate| &replicate.samples_us).all(|sample| time(*sample)) => {
+            Err("a sample that is no positive number")
+        }
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn what_a_run_writes_is_valid() {
+        let run = fixture::two_sets();
+        assert_eq!(header(&run.header), Ok(()));
+        assert!(run.visits.iter().all(|made| visit(&run.header, made) == Ok(())));
+    }
+
+    #[test]
+    fn what_would_be_indexed_or_counted_by_is_refused() {
+        let run = fixture::two_sets();
+        let wrong = |change: &dyn Fn(&mut Visit)| {
+            let mut made = run.visits[0].clone();
+            change(&mut made);
+            visit(&run.header, &made)
+        };
+        assert!(wrong(&|made| made.arm.set = 9).is_err());
+        assert!(wrong(&|made| made.arm.library = 9).is_err());
+        assert!(wrong(&|made| made.seconds = -1e308).is_err());
+        assert!(wrong(&|made| made.seconds = f64::NAN).is_err());
+        assert!(wrong(&|made| made.replicates[0].case = 999).is_err());
+        assert!(wrong(&|made| made.replicates[0].median_us = 0.0).is_err());
+        assert!(wrong(&|made| made.replicates[0].samples_us = vec![f64::INFINITY]).is_err());
+        let mut head = run.header.clone();
+        head.plan.ranks = u32::MAX;
+        assert!(header(&head).is_err());
+        (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
+        assert!(header(&head).is_err());
+    }
+}
