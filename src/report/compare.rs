@@ -1,4 +1,4 @@
-//! What comparing two runs came to, for a terminal; [`write`] for programs and documents too.
+//! What comparing two runs came to, for a terminal; [`write`](fn@write) for programs and documents too.
 
 mod machine;
 
