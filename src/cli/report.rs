@@ -68,10 +68,9 @@ fn print(args: &Report, run: &Run, out: &mut impl Write) -> Result<()> {
 }
 
 fn samples(args: &Report, journal: &Journal, header: &crate::record::run::Header, out: &mut impl Write) -> Result<()> {
-    let visits = journal.entries().iter().map(|entry| journal.read(entry)).collect::<Result<Vec<_>>>()?;
+    let mut visits = journal.entries().iter().map(|entry| journal.read(entry)).collect::<Result<Vec<_>>>()?;
     let mut redactor = redact::Redactor::new(header);
     let mut header = header.clone();
-    let mut visits = visits;
     if args.redact {
         visits.iter().for_each(|visit| redactor.learn(visit));
         redactor.header(&mut header)?;

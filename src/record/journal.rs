@@ -39,7 +39,7 @@ enum OwnedLine {
 }
 
 /// What of a visit is kept in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
     /// Position in the run.
     pub index: u32,
@@ -49,6 +49,8 @@ pub struct Entry {
     pub arm: Arm,
     /// Made for the proof only.
     pub untimed: bool,
+    /// Wall time, seconds.
+    pub seconds: f64,
     /// Whether it completed with right data.
     pub completed: bool,
     offset: u64,
@@ -277,8 +279,8 @@ fn schema_of(line: &[u8]) -> Option<u32> {
 
 fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
     let completed = visit.outcome.is_completed();
-    let Visit { index, round, arm, untimed, .. } = *visit;
-    Entry { index, round, arm, untimed, completed, offset, length }
+    let Visit { index, round, arm, untimed, seconds, .. } = *visit;
+    Entry { index, round, arm, untimed, seconds, completed, offset, length }
 }
 
 /// Opens without waiting: at the other end of a pipe nobody may be. A journal is a regular file.

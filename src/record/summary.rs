@@ -184,7 +184,7 @@ pub fn summarize(
     proofs: &[ArmProofs],
 ) -> Result<(Vec<Cell>, Vec<Joint>)> {
     let judged = judge(plan, tally)?;
-    let seconds = seconds_per_round(journal)?;
+    let seconds = seconds_per_round(journal);
     let mut cells = Vec::new();
     for arm in plan.arms() {
         let proof = proofs.iter().find(|proof| proof.arm == arm);
@@ -235,13 +235,9 @@ fn is_lost(applied: Applied) -> bool {
     matches!(applied, Applied::Partly | Applied::Overridden | Applied::NotApplied)
 }
 
-fn seconds_per_round(journal: &Journal) -> Result<Option<f64>> {
-    let rounds = journal.entries().iter().map(|entry| entry.round + 1).max().unwrap_or(0);
-    let mut seconds = 0.0;
-    for entry in journal.entries() {
-        seconds += journal.read(entry)?.seconds;
-    }
-    Ok((rounds > 0).then(|| seconds / f64::from(rounds)))
+fn seconds_per_round(journal: &Journal) -> Option<f64> {
+    let rounds = journal.entries().iter().map(|entry| entry.round + 1).max()?;
+    Some(journal.entries().iter().map(|entry| entry.seconds).sum::<f64>() / f64::from(rounds))
 }
 
 fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&Sample>) -> Result<Cell> {

@@ -51,7 +51,7 @@ mod verdict;
 pub use cell::{Cell, Typical, Visit};
 pub use comparison::Comparison;
 pub use family::{Judgement, Pair, Plan, judge, judge_runs};
-pub use sample::{Sample, Settled, Summary};
+pub use sample::{Sample, Settled, Summary, median_of};
 pub use sequential::Looks;
 pub use verdict::{Tolerance, Undecided, Verdict};
 

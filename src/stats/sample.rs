@@ -115,7 +115,9 @@ fn quantile(sorted: &[f64], p: f64) -> f64 {
     sorted[below] + (at - below as f64) * (sorted[above] - sorted[below])
 }
 
-fn median_of(values: impl IntoIterator<Item = f64>) -> f64 {
+/// The median of values that need not be a sample, of which there is at least one.
+#[must_use]
+pub fn median_of(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);
     quantile(&values, 0.5)

@@ -11,6 +11,7 @@ use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
 use crate::gpu::cuda::{Context, DeviceBuffer, Event, Graph, GraphExec, Stream};
 use crate::record::visit::{Checks, Doing, Phase, Replicate};
+use crate::stats::median_of;
 use crate::wire;
 
 type Result<T> = std::result::Result<T, GpuError>;
@@ -171,7 +172,7 @@ impl<'a> Rank<'a> {
                 communicator: index,
                 case,
                 mean_us: samples_us.iter().sum::<f64>() / samples_us.len() as f64,
-                median_us: median(&samples_us),
+                median_us: median_of(samples_us.iter().copied()),
                 warm_up_calls,
                 checks,
                 samples_us,
@@ -365,14 +366,7 @@ fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>> {
 fn has_settled(looks: &[f64]) -> bool {
     let Some(start) = looks.len().checked_sub(2 * WARM_UP_WINDOW) else { return false };
     let (before, last) = looks[start..].split_at(WARM_UP_WINDOW);
-    (median(last) / median(before) - 1.0).abs() < SETTLED
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], sorted[middle]) } else { sorted[middle] }
+    (median_of(last.iter().copied()) / median_of(before.iter().copied()) - 1.0).abs() < SETTLED
 }
 
 #[cfg(test)]
@@ -390,7 +384,7 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median_of([4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median_of([3.0, 1.0, 2.0]), 2.0);
     }
 }
