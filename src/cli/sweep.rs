@@ -169,13 +169,14 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let deadlines = deadlines(args);
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
     fit(&header)?;
@@ -200,7 +201,9 @@ fn resume(
     }
     let header = reopened.header;
     fit(&header)?;
+    let deadlines = deadlines(args);
     let wanted = Wanted {
+        deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
     };
@@ -209,7 +212,7 @@ fn resume(
     if !args.allow_busy {
         bench.check_idle(&header.plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }

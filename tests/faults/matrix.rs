@@ -80,7 +80,7 @@ impl Fault {
     /// Whether this is how the visit of the struck set must end.
     fn explains(&self, outcome: &Outcome) -> bool {
         match (self.kind, outcome) {
-            ("hang", Outcome::TimedOut { seconds, .. }) => *seconds == DEADLINE,
+            ("hang", Outcome::TimedOut { seconds, .. }) => *seconds == DEADLINE as f64,
             ("segv", Outcome::Crashed { signal, .. }) => signal == "SIGSEGV",
             ("kill", Outcome::Crashed { signal, .. }) => signal == "SIGKILL",
             ("abort", Outcome::Crashed { signal, .. }) => signal == "SIGABRT",
