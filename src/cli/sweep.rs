@@ -25,6 +25,7 @@ use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
 use crate::supervisor::private::Private;
+use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
 
@@ -224,7 +225,11 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = Vec::new();
+    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
+    let mut warnings: Vec<String> = match plan.clean_env {
+        true => Vec::new(),
+        false => provenance::left_out().into_iter().map(left_out).collect(),
+    };
     for (library, taken) in plan.libraries.iter().enumerate() {
         let sets = plan
             .sets
