@@ -231,9 +231,14 @@ fn strike(comm: &Comm, captured: bool, bytes: usize) -> Nccl<()> {
                 return Err(SYSTEM);
             }
             Kind::CudaError if captured => return Err(UNHANDLED_CUDA),
-            Kind::Hang if captured => fault::hang(),
+            Kind::Hang | Kind::Busy if captured => {
+                crate::nvml::note_hang(hit.kind == Kind::Busy);
+                fault::hang();
+            }
             Kind::LogFlood if captured => log::flood(),
-            kind @ (Kind::Segv | Kind::Kill | Kind::Abort | Kind::Exit) => fault::end_process(kind),
+            kind @ (Kind::Segv | Kind::Kill | Kind::Abort | Kind::Exit | Kind::Garbage | Kind::Torn) => {
+                fault::end_process(kind);
+            }
             _ => (),
         }
     }
