@@ -15,5 +15,5 @@ mod sheet;
 pub mod table;
 pub mod why;
 
-pub use ink::Style;
+pub use ink::{Style, steers};
 pub use machine::{Format, write};
