@@ -14,8 +14,8 @@ use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
-use crate::plan::schedule::{Library, Plan};
-use crate::record::run::{Backend, Header, LibraryFacts, Provenance, SCHEMA};
+use crate::plan::schedule::{Arm, Library, Plan};
+use crate::record::run::{Backend, ConfFile, Header, LibraryFacts, Provenance, SCHEMA};
 use crate::wire::Probe;
 
 /// What was asked for.
@@ -120,7 +120,6 @@ impl Bench {
     /// The header of a new run of `plan`.
     #[must_use]
     pub fn header(&self, plan: Plan) -> Header {
-        let variable = |name: &str| std::env::var(name).ok();
         let provenance = Provenance {
             host: provenance::host(),
             kernel: provenance::kernel(),
@@ -133,13 +132,21 @@ impl Bench {
             libraries: self.taken.iter().map(|taken| facts(&taken.found, Some(taken.version))).collect(),
             other_libraries: self.others.clone(),
             inherited: provenance::inherited(),
-            conf_files: provenance::conf_files(variable),
+            conf_files: self.conf_files(&plan),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Header { schema: SCHEMA, version, backend, created: jiff::Timestamp::now(), provenance, plan }
+    }
+
+    /// NCCL's configuration files, as the workers of this plan read them.
+    fn conf_files(&self, plan: &Plan) -> Vec<ConfFile> {
+        let setup = self.setup(Deadlines::default());
+        let environment = |arm: Arm| (arm, plan.libraries[arm.library].version, setup.environment(plan, arm));
+        let arms: Vec<_> = plan.arms().map(environment).collect();
+        provenance::conf_files(arms.iter().map(|(arm, version, environment)| (*arm, *version, environment)))
     }
 
     /// Refuses to continue a run on a bench that is not the one it was begun on.
