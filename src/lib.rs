@@ -11,6 +11,7 @@ pub mod compare;
 pub mod error;
 pub mod gpu;
 pub mod impact;
+pub mod import;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;

@@ -247,7 +247,8 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
     Ok(warnings)
 }
 
-fn default_folder(header: &Header, redacted: bool) -> PathBuf {
+/// `results/TIME-HOST-GPUS`
+pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
     let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

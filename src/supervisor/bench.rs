@@ -135,6 +135,7 @@ impl Bench {
             conf_files: self.conf_files(&plan),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
+            imported: None,
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();
