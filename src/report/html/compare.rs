@@ -62,11 +62,10 @@ pub fn comparison(comparison: &Comparison, old: Source, new: Source) -> String {
         (cells.len(), all.len(), "cell", "in tables"),
         (panels_of.len(), all.len(), "cell", "with plots of samples and communicators"),
     ]);
-    let seen: Vec<[Option<Observations>; 2]> = panels_of
-        .iter()
-        .map(|cell| [of(old, cell), of(new, cell).map(|seen| after(seen, old.run))])
-        .collect();
-    let panels: Vec<Panel> = panels_of.iter().zip(&seen).enumerate().map(|(at, (cell, seen))| panel(at, cell, seen)).collect();
+    let seen: Vec<[Option<Observations>; 2]> =
+        panels_of.iter().map(|cell| [of(old, cell), of(new, cell).map(|seen| after(seen, old.run))]).collect();
+    let panels: Vec<Panel> =
+        panels_of.iter().zip(&seen).enumerate().map(|(at, (cell, seen))| panel(at, cell, seen)).collect();
     let body = html! {
         header {
             p.eyebrow { "ncclsweep · two runs compared" }
@@ -121,9 +120,10 @@ fn of(source: Source, cell: &Compared) -> Option<Observations> {
 
 /// Observations of the new run, placed after all visits of the old one.
 fn after(mut seen: Observations, run: &Run) -> Observations {
-    let (visits, rounds) = run.visits.iter().fold((0, 0), |(visits, rounds), visit| {
-        (visits.max(visit.index + 1), rounds.max(visit.round + 1))
-    });
+    let (visits, rounds) = run
+        .visits
+        .iter()
+        .fold((0, 0), |(visits, rounds), visit| (visits.max(visit.index + 1), rounds.max(visit.round + 1)));
     for visit in &mut seen.visits {
         visit.index += visits;
         visit.round += rounds;
@@ -133,9 +133,8 @@ fn after(mut seen: Observations, run: &Run) -> Observations {
 
 fn panel<'a>(at: usize, cell: &Compared, seen: &'a [Option<Observations>; 2]) -> Panel<'a> {
     let series = ["old", "new"].iter().zip(seen).enumerate();
-    let series = series.filter_map(|(colour, (name, seen))| {
-        Some(Series { colour, name: (*name).to_owned(), seen: seen.as_ref()? })
-    });
+    let series = series
+        .filter_map(|(colour, (name, seen))| Some(Series { colour, name: (*name).to_owned(), seen: seen.as_ref()? }));
     let title = format!("{} · {} {}", plain(&cell.set), cell.case.label(), cell.case.mode);
     Panel { id: format!("c-{at}"), title, series: series.collect() }
 }

@@ -81,7 +81,8 @@ pub fn runs(sources: &[Source]) -> String {
         }
         (footer())
     };
-    let alarm = alarm.then_some("EMULATED: virtual time in some of these runs. Those figures say nothing about a real box.");
+    let alarm =
+        alarm.then_some("EMULATED: virtual time in some of these runs. Those figures say nothing about a real box.");
     page::page(&plural(sources.len(), "run"), alarm, &body)
 }
 
@@ -176,7 +177,8 @@ fn contents(id: &str, connections: bool, no_panels: bool) -> Markup {
 fn tiles(shown: &Shown) -> Markup {
     let run = shown.run;
     let base = run.header.plan.arms().next().map(|arm| name(run, arm)).unwrap_or_default();
-    let candidates = run.joint.iter().filter(|joint| joint.verdict != Verdict::Baseline && shown.plotted.contains(&joint.arm));
+    let candidates =
+        run.joint.iter().filter(|joint| joint.verdict != Verdict::Baseline && shown.plotted.contains(&joint.arm));
     html! {
         ul.tiles {
             @for joint in candidates.take(TILES) {
