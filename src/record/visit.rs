@@ -231,3 +231,11 @@ pub struct Visit {
     /// Measurements, also those of a visit that ended early.
     pub replicates: Vec<Replicate>,
 }
+
+impl Visit {
+    /// Whether its figures count: timed, and completed with right data.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        !self.untimed && self.outcome.is_completed()
+    }
+}
