@@ -9,6 +9,7 @@ pub mod cli;
 pub mod collective;
 pub mod compare;
 pub mod error;
+pub mod export;
 pub mod gpu;
 pub mod impact;
 pub mod import;

@@ -63,6 +63,8 @@ pub enum Command {
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
     Accept(Box<Accept>),
+    /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
+    Export(super::export::Export),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
     Import(super::import::Import),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name

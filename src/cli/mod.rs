@@ -7,6 +7,7 @@ mod draft;
 mod dry_run;
 mod exit;
 mod explain;
+mod export;
 mod import;
 mod interrupt;
 mod progress;
@@ -62,6 +63,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
+        Some(args::Command::Export(args)) => export::run(&args),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
