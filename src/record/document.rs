@@ -45,6 +45,9 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         visits.extend(of.visits);
     }
     visits.sort_by_key(|visit| visit.index);
+    let mut warnings =
+        drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?))));
+    warnings.extend(header.provenance.imported.iter().flat_map(|imported| imported.notes.iter().cloned()));
     let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {
         header: header.clone(),
@@ -54,7 +57,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         cells,
         joint: summary.joint(&proofs),
         proofs,
-        warnings: drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?)))),
+        warnings,
     })
 }
 

@@ -114,6 +114,10 @@ impl<'a> Prover<'a> {
     }
 
     fn look(&self, arm: Arm, visits: &[Visit]) -> Option<Proven> {
+        if self.header.provenance.imported.is_some() {
+            // Nobody looked, so nothing is known, not even that the defaults ran.
+            return None;
+        }
         let (_, asked) = self.asked.iter().find(|(of, _)| *of == arm)?;
         let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
         let files = file_lines(self.header, arm);

@@ -16,6 +16,9 @@ pub use crate::proof::Applied;
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
 
+/// Stands where an imported run does not tell.
+pub const UNKNOWN: &str = "unknown";
+
 /// Where the figures come from. Figures of different backends are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -75,6 +78,20 @@ pub struct Provenance {
     /// Name of the emulated box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
+    /// Where the figures come from, when another program measured them: one replicate a case, and nothing proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+}
+
+/// What another program measured and `ncclsweep import` read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Names of the files.
+    pub files: Vec<String>,
+    /// The program, with its version where it tells.
+    pub program: String,
+    /// What a reader must know before trusting the figures.
+    pub notes: Vec<String>,
 }
 
 /// One NCCL library.

@@ -25,6 +25,8 @@ pub struct Wanted {
     pub emulate: Option<String>,
     /// Files or folders of libraries; none for the one the loader finds.
     pub nccl: Vec<PathBuf>,
+    /// How long each phase may take.
+    pub deadlines: Deadlines,
 }
 
 /// GPUs and libraries, each library tried once.
@@ -58,7 +60,7 @@ impl Bench {
         let mut seen: Option<Probe> = None;
         for (index, found) in chosen.into_iter().enumerate() {
             let folder = private.library_folder(index, &found.path, emulation.is_some())?;
-            let probe = probe(&inherited, &folder, emulation.as_ref(), private, interrupted)?;
+            let probe = probe(&inherited, &folder, emulation.as_ref(), wanted.deadlines.setup, private, interrupted)?;
             let (version, loaded) = probe.nccl.clone().map_err(|error| unusable(&found, error))?;
             check_loaded(&found, loaded.as_deref())?;
             taken.push(Taken { found, version, folder });
@@ -133,6 +135,7 @@ impl Bench {
             conf_files: self.conf_files(&plan),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
+            imported: None,
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -185,7 +188,7 @@ pub fn choose(wanted: &Wanted) -> Result<(Vec<Found>, Vec<Found>)> {
 
 fn emulation(name: &str) -> Result<Emulation> {
     emulator::known_box(name)?;
-    Ok(Emulation { library: emulator::find()?, topology: name.to_owned() })
+    Ok(Emulation { topology: name.to_owned() })
 }
 
 /// Fails when the loader took another file: it passes over one that is not for this machine, without a word.

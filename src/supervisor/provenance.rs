@@ -41,9 +41,22 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The environment as text; what is no UTF-8 NCCL could not use either.
+/// The environment as far as it is text; [`left_out`] names what of it NCCL would have read.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Inherited `NCCL_*` variables that are no text, and do not reach any worker therefore; their names as far as they are text.
+#[must_use]
+pub fn left_out() -> Vec<String> {
+    let all = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), name, value));
+    let nccls = all.filter(|(shown, ..)| is_nccl(shown));
+    let mut names: Vec<String> = nccls
+        .filter(|(_, name, value)| name.to_str().is_none() || value.to_str().is_none())
+        .map(|(shown, ..)| shown)
+        .collect();
+    names.sort();
+    names
 }
 
 /// Inherited `NCCL_*` variables.
