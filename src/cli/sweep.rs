@@ -169,7 +169,7 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
@@ -203,6 +203,7 @@ fn resume(
     let wanted = Wanted {
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
+        load: false,
     };
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;

@@ -11,6 +11,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
 pub use crate::proof::Applied;
+use crate::topology::Topology;
 
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
@@ -74,6 +75,12 @@ pub struct Provenance {
     /// Name of the emulated box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
+    /// `CUDA_VISIBLE_DEVICES` as it was inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
 }
 
 /// One NCCL library.

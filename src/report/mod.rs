@@ -13,6 +13,7 @@ mod ink;
 pub mod machine;
 mod sheet;
 pub mod table;
+pub mod topology;
 pub mod why;
 
 pub use ink::Style;

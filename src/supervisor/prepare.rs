@@ -13,6 +13,9 @@ use crate::wire::{Probe, Received};
 /// The hidden command that makes the executable a probe.
 pub const PROBE: &str = "__probe";
 
+/// Its argument that asks for a look at the links while data moves.
+pub const UNDER_LOAD: &str = "load";
+
 /// How long a probe may take: a driver that has not been used since boot initialises every GPU first.
 const PROBE_LIMIT: Duration = Duration::from_secs(120);
 
@@ -30,21 +33,26 @@ pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, em
 /// Looks at the box of a run that is under way.
 pub(super) fn probe_again(setup: &Setup, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Probe> {
     let folder = setup.library_folders.first().map_or(Path::new(""), |folder| folder.as_path());
-    probe(&setup.inherited, folder, setup.emulation.as_ref(), private, interrupted)
+    probe(&setup.inherited, folder, setup.emulation.as_ref(), private, false, interrupted)
 }
 
-/// Looks at the box through the library links in `folder`.
+/// Looks at the box through the library links in `folder`; `load` asks for the links while data moves.
 pub fn probe(
     inherited: &[(String, String)],
     folder: &Path,
     emulation: Option<&Emulation>,
     private: &Private,
+    load: bool,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe> {
     // The probe is no measurement: variables that could make NCCL talk or fail stay out of it.
     let mut environment = Environment::inherit(inherited.iter().cloned(), true);
     lead_to_libraries(&mut environment, folder, emulation);
-    let arguments = [PROBE.to_owned(), WIRE_FD.to_string()];
+    if emulation.is_some() {
+        environment.set("NCCLSWEEP_EMULATE_ROOT", &private.root().display().to_string(), Origin::Tool);
+    }
+    let mut arguments = vec![PROBE.to_owned(), WIRE_FD.to_string()];
+    arguments.extend(load.then(|| UNDER_LOAD.to_owned()));
     let output = private.file("probe.out");
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
     let failed =
