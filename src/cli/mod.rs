@@ -2,9 +2,11 @@
 
 mod accept;
 mod args;
+mod audit;
 mod compare;
 mod draft;
 mod dry_run;
+mod exec;
 mod exit;
 mod explain;
 mod interrupt;
@@ -58,6 +60,8 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
+        Some(args::Command::Audit(audit)) => audit::run(&audit),
+        Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
