@@ -74,7 +74,7 @@ pub fn run(started: &Started, folder: &Path, plugin: Option<&Path>) -> Result<Ex
         handed_on.push((signal, came));
     }
     let mut command = started.command();
-    command.env(journal::FOLDER, folder);
+    command.env(journal::FOLDER, folder).env(journal::ROOT, std::process::id().to_string());
     if let Some(plugin) = plugin {
         command.env(PLUGIN, plugin);
     }

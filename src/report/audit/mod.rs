@@ -3,6 +3,7 @@
 mod settings;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
@@ -134,11 +135,10 @@ fn head(audit: &Audit) -> Vec<Line> {
         all => format!("{all} with NCCL: {}", said.join(", ")),
     };
     let mut lines = vec![Line::new("processes", workers)];
-    if let Some(lost) = of(Life::Lost).next() {
-        let which = pids(audit, &of_life(audit, Life::Lost));
-        let text = "killed, or left without a word: counts are as of at most a second before";
-        lines.push(Line::new("lost", Tone::Doubt.ink(&format!("{which}: {text}"))));
-        debug_assert_eq!(lost.life, Life::Lost);
+    let lost: Vec<usize> = (0..audit.workers.len()).filter(|at| audit.workers[*at].life == Life::Lost).collect();
+    if !lost.is_empty() {
+        let text = "killed, or left without a word: their last second may be missing";
+        lines.push(Line::new("lost", Tone::Doubt.ink(&format!("{}: {text}", pids(audit, &lost)))));
     }
     lines.extend(libraries(audit).into_iter().map(|text| Line::new("NCCL", text)));
     let unread = |file: &audit::Unread| {
@@ -147,10 +147,6 @@ fn head(audit: &Audit) -> Vec<Line> {
     lines.extend(audit.unread.iter().map(unread));
     lines.extend(unlisted(audit).map(|text| Line::new("unlisted", Tone::Doubt.ink(&text))));
     lines
-}
-
-fn of_life(audit: &Audit, life: Life) -> Vec<usize> {
-    (0..audit.workers.len()).filter(|at| audit.workers[*at].life == life).collect()
 }
 
 /// Each library once, with who loaded it.
@@ -200,18 +196,25 @@ fn pids(audit: &Audit, workers: &[usize]) -> String {
 }
 
 fn pid(worker: &Worker) -> String {
-    let ranks = worker.ranks();
-    let ranks = match ranks.first() {
-        Some(first) => format!(" ({})", rank(*first)),
-        None => String::new(),
-    };
+    let ranks = ranks(worker);
+    let ranks = if ranks.is_empty() { ranks } else { format!(" ({ranks})") };
     let parent = worker.process.ancestors.first().map_or_else(String::new, |parent| format!(", parent {}", parent.pid));
     format!("pid {}{ranks}{parent}", worker.process.pid)
 }
 
-/// `rank 1 of 2`.
-fn rank((rank, ranks): (i32, Option<u32>)) -> String {
-    ranks.map_or_else(|| format!("rank {rank}"), |ranks| format!("rank {rank} of {ranks}"))
+/// `rank 1 of 8`, `ranks 0, 1 of 2`; of several sizes of communicators those of the largest, which tell processes apart.
+fn ranks(worker: &Worker) -> String {
+    let all = worker.ranks();
+    let most = all.iter().map(|(_, ranks)| *ranks).max().flatten();
+    let mut of_most: Vec<i32> = all.iter().filter(|(_, ranks)| *ranks == most).map(|(rank, _)| *rank).collect();
+    of_most.sort_unstable();
+    let numbers: Vec<String> = of_most.iter().map(ToString::to_string).collect();
+    let of = most.map_or_else(String::new, |most| format!(" of {most}"));
+    match numbers.len() {
+        0 => String::new(),
+        1 => format!("rank {}{of}", numbers[0]),
+        _ => format!("ranks {}{of}", numbers.join(", ")),
+    }
 }
 
 /// The table of sizes.
@@ -224,7 +227,7 @@ fn sizes(out: &mut String, audit: &Audit, columns: usize) {
     let mut sheet = Sheet::new(vec![
         Column::new("collective", "", Align::Left),
         Column::new("bytes", "", Align::Right),
-        Column::new("calls", "of a rank", Align::Right),
+        Column::new("calls", "all ranks: 1", Align::Right),
         Column::new("captured", "", Align::Right),
         Column::new("algorithm", "", Align::Left),
         Column::new("channels", "", Align::Right).spare(1),
@@ -240,7 +243,7 @@ fn sizes(out: &mut String, audit: &Audit, columns: usize) {
         paragraph(out, "", &format!("and {} more kinds: --format json lists all", usage.len() - SIZES), columns);
     }
     if usage.iter().any(|of| of.calls.captured > 0) {
-        let text = "A captured call is counted once, however often its graph is replayed.";
+        let text = "A captured call counts once, however often its graph is replayed.";
         paragraph(out, "", &Tone::Quiet.ink(text), columns);
     }
     if usage.iter().any(|of| of.calls.untold > of.workers.len() as u64) {
@@ -273,18 +276,38 @@ fn row(audit: &Audit, of: &Usage) -> Vec<String> {
     ]
 }
 
-/// Where an expectation is broken, and what cannot be seen.
+/// Where an expectation is broken, variables that lack alike in one line, and what cannot be seen.
 fn expected(audit: &Audit, expectation: &Expectation) -> Vec<Line> {
-    let broken = |broken: &Broken| {
-        let Broken { name, value, why, all_reduces, .. } = broken;
-        let who = pid(&audit.workers[broken.worker]);
-        let calls = plural(*all_reduces as usize, "all-reduce");
-        Line::new("broken", format!("{} · {who}: {} · {calls}", Tone::Bad.ink(&format!("{name}={value}")), plain(why)))
-    };
+    let mut broken: Vec<(&str, Vec<usize>, Vec<String>)> = Vec::new();
+    for of in by_variable(&expectation.broken) {
+        let (first, workers) = (of[0], of.iter().map(|broken| broken.worker).collect::<Vec<_>>());
+        let setting = format!("{}={}", first.name, plain(&first.value));
+        match broken.iter_mut().find(|(why, known, _)| *why == first.why && *known == workers) {
+            Some((_, _, settings)) => settings.push(setting),
+            None => broken.push((&first.why, workers, vec![setting])),
+        }
+    }
+    let broken = broken.into_iter().map(|(why, workers, settings)| {
+        let settings = Tone::Bad.ink(&settings.join(" "));
+        let some = format!("{} of {}", workers.len(), plural(audit.workers.len(), "worker"));
+        Line::new("broken", format!("{settings} in {some}: {} · {}", plain(why), pids(audit, &workers)))
+    });
     let unseen = |unseen: &audit::Unseen| {
         Line::new("unseen", format!("{}: it reached them; {}", Tone::Doubt.ink(&unseen.name), plain(&unseen.why)))
     };
-    expectation.broken.iter().map(broken).chain(expectation.unseen.iter().map(unseen)).collect()
+    broken.chain(expectation.unseen.iter().map(unseen)).collect()
+}
+
+/// Those of one variable that are broken for one reason, for each.
+fn by_variable(broken: &[Broken]) -> Vec<Vec<&Broken>> {
+    let mut groups: Vec<Vec<&Broken>> = Vec::new();
+    for of in broken {
+        match groups.iter_mut().find(|group| (&group[0].name, &group[0].why) == (&of.name, &of.why)) {
+            Some(group) => group.push(of),
+            None => groups.push(vec![of]),
+        }
+    }
+    groups
 }
 
 fn conclusion(audit: &Audit, expectation: &Expectation) -> String {
@@ -293,8 +316,7 @@ fn conclusion(audit: &Audit, expectation: &Expectation) -> String {
         return Tone::Bad
             .ink(&format!("No all-reduce among several ranks was seen, so {name} is neither held nor broken."));
     }
-    let mut workers: Vec<usize> = expectation.broken.iter().map(|broken| broken.worker).collect();
-    workers.dedup();
+    let workers: BTreeSet<usize> = expectation.broken.iter().map(|broken| broken.worker).collect();
     let all = plural(expectation.all_reduces as usize, "all-reduce");
     match workers.len() {
         0 => Tone::Good.ink(&format!("{name} holds: all {all} ran as it says, in every worker.")),

@@ -1,6 +1,8 @@
 //! The tree of processes.
 
-use super::rank;
+use std::collections::BTreeSet;
+
+use super::ranks;
 use crate::audit::{self, Audit, Life, Node, Worker};
 use crate::report::ink::{Tone, cut, plain, width};
 use crate::units::{count, plural};
@@ -42,9 +44,11 @@ fn node(out: &mut String, audit: &Audit, of: &Node, (lead, below): (&str, &str),
 
 /// `rank 1 of 2 · 3 communicators · 10 000 all-reduces · lost`.
 fn told(worker: &Worker) -> String {
-    let mut parts: Vec<String> = worker.ranks().into_iter().take(2).map(rank).collect();
-    if worker.communicators.len() > 1 {
-        parts.push(plural(worker.communicators.len(), "communicator"));
+    let mut parts = vec![ranks(worker)];
+    // The ends of one communicator that several threads of the process hold are one communicator.
+    let communicators: BTreeSet<_> = worker.communicators.iter().map(|communicator| communicator.told.hash).collect();
+    if communicators.len() > 1 {
+        parts.push(plural(communicators.len(), "communicator"));
     }
     parts.push(match worker.all_reduces() {
         1 => "1 all-reduce".to_owned(),
@@ -55,5 +59,6 @@ fn told(worker: &Worker) -> String {
         Life::Lost => parts.push(Tone::Doubt.ink("lost")),
         Life::Exited | Life::Finalized => {}
     }
+    parts.retain(|part| !part.is_empty());
     parts.join(" · ")
 }
