@@ -5,6 +5,7 @@
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
 pub mod accept;
+pub mod audit;
 pub mod cli;
 pub mod collective;
 pub mod compare;

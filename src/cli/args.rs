@@ -1,5 +1,6 @@
 //! Arguments as they are written. [`super::draft`] turns them into settings.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -69,6 +70,10 @@ pub enum Command {
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
+    /// Run a command and tell what NCCL did in each of its processes: settings, algorithm and protocol for each size
+    Audit(Audit),
+    /// Start a command with the settings of an env set in the environment of all its processes
+    Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -118,6 +123,58 @@ pub struct Topo {
     /// Replace host name, UUIDs and paths
     #[arg(long)]
     pub redact: bool,
+}
+
+/// What to watch, and what is expected of it.
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Watch an audit that runs, or show one again: its folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "command"], required_unless_present = "command")]
+    pub watch: Option<PathBuf>,
+    /// Fail (exit 1) unless every all-reduce ran as this env set says: its name, or NAME:K=V,…
+    #[arg(long, value_name = "SET")]
+    pub expect: Option<String>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Which settings, for which command.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// The env set: its name, or NAME:K=V,…
+    #[arg(long, value_name = "SET", conflicts_with = "from", required_unless_present = "from")]
+    pub set: Option<String>,
+    /// The fastest set of this run: its folder, or its run.json
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<PathBuf>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub config: Option<PathBuf>,
+    /// Audit the command, and fail (exit 1) unless every all-reduce ran as the set says
+    #[arg(long)]
+    pub audit: bool,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR", requires = "audit")]
+    pub out: Option<PathBuf>,
+    /// What the audit prints: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// Start it although NCCL would ignore or misread a setting
+    #[arg(long)]
+    pub force: bool,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
 }
 
 /// The decode step that the all-reduces are part of.

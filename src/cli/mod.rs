@@ -2,9 +2,11 @@
 
 mod accept;
 mod args;
+mod audit;
 mod compare;
 mod draft;
 mod dry_run;
+mod exec;
 mod exit;
 mod explain;
 mod export;
@@ -67,6 +69,8 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Export(args)) => export::run(&args),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Audit(audit)) => audit::run(&audit),
+        Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
