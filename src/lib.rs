@@ -8,6 +8,7 @@ pub mod accept;
 pub mod cli;
 pub mod collective;
 pub mod compare;
+pub mod doctor;
 pub mod error;
 pub mod gpu;
 pub mod impact;

@@ -63,6 +63,8 @@ pub enum Command {
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
     Accept(Box<Accept>),
+    /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
+    Doctor(super::doctor::Doctor),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_

@@ -3,6 +3,7 @@
 mod accept;
 mod args;
 mod compare;
+mod doctor;
 mod draft;
 mod dry_run;
 mod exit;
@@ -58,6 +59,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }

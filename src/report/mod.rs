@@ -6,6 +6,7 @@ pub mod accept;
 mod cells;
 pub mod compare;
 mod conclusion;
+pub mod doctor;
 mod findings;
 mod head;
 pub mod impact;

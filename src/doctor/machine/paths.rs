@@ -1,0 +1,135 @@
+//! PCIe links of GPUs and of the switches above them, access control (ACS), IOMMU.
+
+use super::super::Status;
+use super::super::files::Root;
+use super::{Check, no_gpu};
+use crate::topology::{BusId, Device, Kind, Topology};
+use crate::units::plural;
+
+pub(super) fn checks(root: Root, topology: Option<&Topology>) -> Vec<Check> {
+    let ways: Vec<Way> =
+        topology.into_iter().flat_map(|topology| &topology.numa).flat_map(|node| ways(&node.children)).collect();
+    if ways.is_empty() {
+        return ["PCIe links", "ACS", "IOMMU"].map(|name| Check::unknown(name, no_gpu(topology))).into();
+    }
+    vec![links(&ways), acs(&ways), iommu(root, &ways)]
+}
+
+/// A GPU and the switches above it, from the root down.
+struct Way<'a> {
+    gpu: &'a Device,
+    switches: Vec<&'a Device>,
+}
+
+fn ways(devices: &[Device]) -> Vec<Way<'_>> {
+    let mut found = Vec::new();
+    for device in devices {
+        if matches!(device.kind, Kind::Gpu(_)) {
+            found.push(Way { gpu: device, switches: Vec::new() });
+        }
+        for mut way in ways(&device.children) {
+            if device.kind == Kind::Switch {
+                way.switches.insert(0, device);
+            }
+            found.push(way);
+        }
+    }
+    found
+}
+
+fn address(bus_id: Option<BusId>) -> String {
+    bus_id.map_or_else(|| "?".to_owned(), |bus_id| bus_id.to_string())
+}
+
+fn links(ways: &[Way]) -> Check {
+    let mut found: Vec<(Status, String)> = ways.iter().map(|way| link("GPU", way.gpu)).collect();
+    let mut seen: Vec<Option<BusId>> = Vec::new();
+    for switch in ways.iter().flat_map(|way| &way.switches) {
+        if !seen.contains(&switch.bus_id) {
+            seen.push(switch.bus_id);
+            found.push(link("switch", switch));
+        }
+    }
+    // Equal and well: one line for all. A link alone keeps its address.
+    let check = Check::worst("PCIe links", found, "no GPU");
+    match check.status {
+        Status::Fault => check.next(
+            "put the card into a slot of all its lanes; else reseat it, look at riser and cable, and at the BIOS for bifurcation",
+        ),
+        Status::Warning => check.next("a slower slot or a BIOS limit: look for the link speed in the BIOS"),
+        Status::Unknown => check.next("a virtual machine hides the links; look on its host"),
+        Status::Ok => check,
+    }
+}
+
+/// One link: a width below the device's own is a fault, as power saving lowers the speed alone.
+fn link(what: &str, device: &Device) -> (Status, String) {
+    let (now, max, slot) = (device.link.now, device.link.max, device.slot.max);
+    let place = format!("{what} {}", address(device.bus_id));
+    match (now.width, max.width) {
+        (Some(width), Some(most)) if width < most => {
+            let why = match slot.width {
+                Some(lanes) if lanes < most => format!(": its slot has {}", plural(lanes.into(), "lane")),
+                Some(_) => ": its slot has all of them".to_owned(),
+                None => String::new(),
+            };
+            (Status::Fault, format!("{place} runs on x{width} of x{most}{why}"))
+        }
+        (Some(_), Some(_)) => match (max.generation, slot.generation) {
+            (Some(most), Some(slot)) if slot < most => {
+                (Status::Warning, format!("{place} {now}: its slot allows Gen{slot} of Gen{most}"))
+            }
+            // Idle devices lower their speed: no fault.
+            (Some(most), _) if now.generation < Some(most) => {
+                (Status::Ok, format!("{place} {now}, up to Gen{most} under load"))
+            }
+            _ => (Status::Ok, format!("{place} {now}")),
+        },
+        _ => (Status::Unknown, format!("{place} {now}, at most {max}")),
+    }
+}
+
+fn acs(ways: &[Way]) -> Check {
+    let name = "ACS";
+    let ports = ways.iter().flat_map(|way| way.switches.iter().chain([&way.gpu]));
+    let ports: Vec<_> = ports.map(|device| (device.bus_id, device.slot.acs_redirect)).collect();
+    let redirecting: Vec<String> =
+        ports.iter().filter(|(_, redirect)| *redirect == Some(true)).map(|(bus_id, _)| address(*bus_id)).collect();
+    match () {
+        () if !redirecting.is_empty() && ways.len() > 1 => Check::warning(
+            name,
+            format!("ports above {} send peer-to-peer traffic up to the root", redirecting.join(", ")),
+        )
+        .next("P2P is slower so, and on some boxes hangs or corrupts: switch ACS off in the BIOS, or with setpci on each bridge"),
+        () if ports.iter().any(|(_, redirect)| redirect.is_none()) => {
+            Check::unknown(name, "the ports' configuration cannot be read").next("run it as root; a virtual machine hides it")
+        }
+        () => Check::ok(name, "no port above a GPU redirects peer-to-peer traffic"),
+    }
+}
+
+fn iommu(root: Root, ways: &[Way]) -> Check {
+    let name = "IOMMU";
+    let groups: Vec<u32> = ways.iter().filter_map(|way| way.gpu.iommu_group).collect();
+    if groups.is_empty() {
+        return match root.names("sys/class/iommu") {
+            Some(units) if !units.is_empty() => Check::unknown(name, "there is one, but no GPU is in a group of it"),
+            Some(_) => Check::ok(name, "off, or hidden by a hypervisor"),
+            None => super::hidden(name, "/sys/class/iommu"),
+        };
+    }
+    let mut kinds: Vec<String> = groups
+        .iter()
+        .map(|group| root.text(&format!("sys/kernel/iommu_groups/{group}/type")).unwrap_or_else(|| "?".to_owned()))
+        .collect();
+    kinds.sort();
+    kinds.dedup();
+    let shown = format!("on; GPUs are in domains of type {}", kinds.join(", "));
+    match () {
+        () if kinds.iter().any(|kind| kind.starts_with("DMA")) => Check::warning(name, format!("{shown}: it translates")).next(
+            "boot with iommu=pt (identity) or switch it off in the BIOS: translated P2P is slower, and on some boxes hangs or corrupts",
+        ),
+        () if kinds.iter().all(|kind| kind == "identity") => Check::ok(name, shown),
+        () => Check::unknown(name, shown),
+    }
+}
