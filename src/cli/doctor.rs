@@ -130,6 +130,8 @@ fn of_python(path: &Path) -> Result<Checkup> {
 fn of_machine(args: &Doctor) -> Result<machine::Facts> {
     let libraries = libraries(args.nccl.as_deref())?;
     let probe = probe(&libraries);
+    let loads = probe.as_ref().map(|probe| probe.loads.clone()).unwrap_or_default();
+    let loads = loads.into_iter().chain(std::iter::repeat(None));
     let (cuda, management) = match probe {
         Ok(probe) => {
             (probe.cuda.map_err(|error| error.to_string()), probe.management.map_err(|error| error.to_string()))
@@ -139,15 +141,19 @@ fn of_machine(args: &Doctor) -> Result<machine::Facts> {
     };
     let gpus = |(version, gpus): (String, Vec<crate::gpu::cuda::Device>)| machine::Cuda {
         version,
-        gpus: gpus.into_iter().map(|gpu| machine::Gpu { name: gpu.name, pci: gpu.pci }).collect(),
+        gpus: gpus
+            .into_iter()
+            .zip(loads)
+            .map(|(gpu, load)| machine::Gpu { name: gpu.name, pci: gpu.pci, load })
+            .collect(),
     };
     let processes = |(driver, processes): (String, Vec<crate::gpu::nvml::Process>)| machine::Management {
         driver,
         processes: processes.into_iter().map(|process| (process.pid, process.name)).collect(),
     };
     Ok(machine::Facts {
-        cuda: Some(cuda.map(gpus)),
-        management: Some(management.map(processes)),
+        cuda: cuda.map(gpus).into(),
+        management: management.map(processes).into(),
         libraries,
         places: library::places(|name| std::env::var(name).ok()),
         environment: provenance::environment().collect(),

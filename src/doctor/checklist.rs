@@ -71,6 +71,19 @@ impl Check {
         Self { name: name.to_owned(), status, evidence, next: Vec::new() }
     }
 
+    /// Adds this check to `checks`: what is said of one name stands together, as bad as the worst of it.
+    pub(super) fn join(self, checks: &mut Vec<Self>) {
+        match checks.iter_mut().find(|check| check.name == self.name) {
+            Some(check) => {
+                check.status = check.status.max(self.status);
+                let new: Vec<_> = self.evidence.into_iter().filter(|line| !check.evidence.contains(line)).collect();
+                check.evidence.extend(new);
+                check.next.extend(self.next);
+            }
+            None => checks.push(self),
+        }
+    }
+
     /// With more of what was seen.
     pub(super) fn also(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
         self.evidence.extend(evidence);
@@ -100,9 +113,14 @@ pub enum Details {
     Python(Box<python::Facts>),
 }
 
+/// Version of the document that a [`Checkup`] is.
+pub(super) const SCHEMA: u32 = 1;
+
 /// What one look gave.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checkup {
+    /// Version of this document's form.
+    pub schema: u32,
     /// What was looked at.
     pub subject: String,
     /// The checks, in an order that makes sense to read.
@@ -124,6 +142,15 @@ impl Checkup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_of_one_name_stands_together() {
+        let mut checks = vec![Check::ok("line 1", "A=1")];
+        Check::fault("line 1", "A=1").also(["is lost".to_owned()]).next("write B=1").join(&mut checks);
+        Check::warning("line 2", "C=1").join(&mut checks);
+        let shown: Vec<_> = checks.iter().map(|check| (check.status, check.evidence.join("; "))).collect();
+        assert_eq!(shown, [(Status::Fault, "A=1; is lost".to_owned()), (Status::Warning, "C=1".to_owned())]);
+    }
 
     #[test]
     fn many_things_are_as_bad_as_the_worst_of_them() {

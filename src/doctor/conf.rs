@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::files::Root;
-use super::{Check, Checkup, Details, Status, machine};
+use super::{Check, Checkup, Details, SCHEMA, Status, machine};
 use crate::error::{Error, Kind, Result};
 use crate::nccl::catalogue;
 use crate::nccl::check::{self, Context, Severity, ThisBox};
@@ -130,7 +130,7 @@ pub fn look(request: &Request) -> Result<Checkup> {
         format!("read by the rules of {by}; `--nccl PATH|VERSION` takes others"),
         "who wins is told for the environment of this shell; a server has its own (`doctor --pid N`)".to_owned(),
     ];
-    Ok(Checkup { subject, checks, limits, details: Details::Conf(facts) })
+    Ok(Checkup { schema: SCHEMA, subject, checks, limits, details: Details::Conf(facts) })
 }
 
 /// The check of the files as part of a look at the machine.
@@ -278,19 +278,9 @@ impl Applying {
         };
         let mut checks: Vec<Check> = Vec::new();
         let mut add = |line: usize, status: Status, message: String, next: Option<String>| {
-            let name = format!("line {line}");
-            match checks.iter_mut().find(|check| check.name == name) {
-                Some(check) => {
-                    check.status = check.status.max(status);
-                    check.evidence.push(message);
-                    check.next.extend(next);
-                }
-                None => {
-                    let mut check = Check::new(name, status, text(bytes, line)).also([message]);
-                    check.next.extend(next);
-                    checks.push(check);
-                }
-            }
+            let mut check = Check::new(format!("line {line}"), status, text(bytes, line)).also([message]);
+            check.next.extend(next);
+            check.join(&mut checks);
         };
         for lint in &conf.lints {
             let status = if lint.lost { Status::Fault } else { Status::Warning };

@@ -41,6 +41,13 @@ pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
+/// Whether a file's name is that of NCCL itself: `libnccl.so`, `libnccl.so.2`, `libnccl-2.32.3.so`; not `libnccl-net.so`.
+pub fn is_nccl(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let rest = name.strip_prefix("libnccl").unwrap_or_default();
+    rest.starts_with(".so") || rest.trim_start_matches(['-', '_', '.']).starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// A tree of files for tests, from names and texts.
 #[cfg(test)]
 pub fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -51,4 +58,27 @@ pub fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         std::fs::write(path, text).unwrap();
     }
     root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nccl_is_told_from_its_plugins_by_name() {
+        for name in ["libnccl.so", "/a/libnccl.so.2", "/a b/libnccl.so.2.28.3", "libnccl-2.32.3.so", "libnccl_2.18.so"]
+        {
+            assert!(is_nccl(name), "{name}");
+        }
+        for name in [
+            "libnccl-net.so",
+            "libnccl-tuner.so.2",
+            "libnccl_profiler_x.so",
+            "libncclsweep_emulator.so",
+            "libc.so.6",
+            "",
+        ] {
+            assert!(!is_nccl(name), "{name}");
+        }
+    }
 }

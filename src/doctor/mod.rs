@@ -14,4 +14,5 @@ pub mod process;
 pub mod python;
 mod tap;
 
+use checklist::SCHEMA;
 pub use checklist::{Check, Checkup, Details, Status};

@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 /// Columns of a status and the blanks around it.
 const STATUS: usize = 11;
 /// Columns of a name at most; longer ones push their evidence on.
-const NAME: usize = 20;
+const NAME: usize = 24;
 
 /// A form of a checkup, as `--format` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

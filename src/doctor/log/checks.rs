@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{Check, Status};
-use super::{CommunicatorFacts, Facts};
+use super::{CommunicatorFacts, Facts, WarningFacts};
 use crate::nccl::check::{self, Context, Severity, UnknownBox};
 use crate::nccl::log::{Graph, Log};
 use crate::nccl::words::Protocol;
@@ -19,6 +19,8 @@ const SMALL: u64 = 64 << 10;
 const SIZES: usize = 24;
 /// Communicators that are shown one by one.
 const COMMUNICATORS: usize = 16;
+/// Warnings of unknown meaning that are shown one by one.
+const WARNINGS: usize = 12;
 /// A sign that tells of something hidden, not of something broken.
 const MILD: &str = "Could not find real path";
 
@@ -85,8 +87,8 @@ fn versions(facts: &Facts) -> Check {
 fn communicators(all: &[CommunicatorFacts]) -> Check {
     let found = |of: &CommunicatorFacts| {
         let id = of.id.as_deref().unwrap_or("without id");
-        let size = of.size.map_or_else(|| "of unknown size".to_owned(), |size| plural(size as usize, "rank"));
-        let seen = of.ranks.len();
+        let size = of.size.map_or_else(|| "size not told".to_owned(), |size| plural(size as usize, "rank"));
+        let seen = plural(of.ranks.len(), "rank");
         let missing: BTreeSet<u32> =
             (0..of.size.unwrap_or(0).min(1 << 14)).filter(|rank| !of.ranks.contains(rank)).collect();
         match () {
@@ -96,6 +98,7 @@ fn communicators(all: &[CommunicatorFacts]) -> Check {
             () if !missing.is_empty() => {
                 (Status::Unknown, format!("{id}: {size}, {seen} seen; no line of {}", ranks(&missing)))
             }
+            () if of.size.is_none() => (Status::Unknown, format!("{id}: {seen} seen, its size is not told")),
             () => (Status::Ok, format!("{id}: {size}, all initialised")),
         }
     };
@@ -148,36 +151,36 @@ fn variables(facts: &Facts) -> Vec<Check> {
             by_name.entry(&variable.name).or_default().entry(&variable.value).or_default().push(at);
         }
     }
+    let all = facts.processes.len();
     let who = |of: &[usize]| {
-        let of_ranks: BTreeSet<u32> = of.iter().flat_map(|at| facts.processes[*at].ranks.iter().copied()).collect();
-        let processes = if of.len() == facts.processes.len() { "all".to_owned() } else { of.len().to_string() };
-        let place = format!("{processes} of {} processes", facts.processes.len());
-        let place = if facts.processes.len() == 1 { "its one process".to_owned() } else { place };
-        if of_ranks.is_empty() { place } else { format!("{}, {place}", ranks(&of_ranks)) }
+        let numbers: BTreeSet<u32> = of.iter().flat_map(|at| facts.processes[*at].ranks.iter().copied()).collect();
+        match (numbers.is_empty(), all) {
+            (true, _) => format!("{} of {all} processes", of.len()),
+            (false, 1) => ranks(&numbers),
+            (false, _) => format!("{}, in {} of {all} processes", ranks(&numbers), of.len()),
+        }
     };
     let line = |name: &str, value: &str, of: &[usize]| format!("{name}={value} read by {}", who(of));
-    let mut check = Check { name: name.to_owned(), status: Status::Ok, evidence: Vec::new(), next: Vec::new() };
-    let mut checks = Vec::new();
+    let mut seen = Check { name: name.to_owned(), status: Status::Ok, evidence: Vec::new(), next: Vec::new() };
+    let (mut checks, mut partly) = (Vec::new(), Vec::new());
     for (name, values) in &by_name {
-        check.evidence.extend(values.iter().map(|(value, of)| line(name, value, of)));
-        let readers: BTreeSet<usize> = values.values().flatten().copied().collect();
         let evidence: Vec<_> = values.iter().map(|(value, of)| line(name, value, of)).collect();
+        seen.evidence.extend(evidence.iter().cloned());
+        let readers: BTreeSet<usize> = values.values().flatten().copied().collect();
         if values.len() > 1 && !name.starts_with("NCCL_DEBUG") {
-            let more = evidence.iter().skip(1).cloned();
-            checks.push(
-                Check::fault(*name, evidence[0].clone())
-                    .also(more)
-                    .next("ranks that differ are slow, fail or hang: set it for all alike"),
-            );
+            let check = Check { name: (*name).to_owned(), status: Status::Fault, evidence, next: Vec::new() };
+            checks.push(check.next("ranks that differ are slow, fail or hang: set it for all alike"));
         } else if readers.len() < telling.len() {
-            checks.push(
-                Check::warning(*name, evidence[0].clone())
-                    .next("the other processes did not say so: it did not reach them, or they did not need it (`doctor --pid` shows what they have)"),
-            );
+            partly.extend(evidence);
         }
     }
-    checks.insert(0, check);
-    checks.extend(values(facts, &by_name));
+    if let Some((first, others)) = partly.split_first() {
+        checks.push(Check::warning("not everywhere", first.clone()).also(others.iter().cloned()).next(
+            "the other processes did not say so: it did not reach them, or they had no need of it; `doctor --pid` shows what they have",
+        ));
+    }
+    checks.insert(0, seen);
+    values(facts, &by_name).into_iter().for_each(|check| check.join(&mut checks));
     checks
 }
 
@@ -233,7 +236,7 @@ fn transports(all: &[CommunicatorFacts]) -> Check {
     let host = total.keys().all(|transport| transport.starts_with("SHM"));
     match () {
         () if mixed => Check::warning(name, first.clone()).also(others.iter().cloned()).next(
-            "some pairs reach into each other's memory and others go through host memory: NCCL_P2P_LEVEL=SYS, or a GPU that is placed apart",
+            "some pairs reach into each other's memory and others go through host memory: NCCL_P2P_LEVEL=SYS, a GPU that is placed apart, or ranks that share a GPU",
         ),
         () if host => Check::ok(name, first.clone())
             .also(others.iter().cloned())
@@ -307,25 +310,25 @@ fn ll128(log: &Log) -> Option<Check> {
 /// Signs that are known first, then warnings that are not.
 fn warnings(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
-    let is_warning = |text: &str| {
-        facts.warnings.iter().any(|warning| warning.message.starts_with(text) || text.starts_with(&warning.message))
-    };
+    let same = |text: &str, message: &str| !text.is_empty() && (message.starts_with(text) || text.starts_with(message));
     for sign in &facts.signs {
-        let status = if is_warning(&sign.text) && !sign.text.contains(MILD) { Status::Fault } else { Status::Warning };
-        checks.push(
-            Check::new(format!("line {}", sign.line), status, sign.text.clone())
-                .also([sign.meaning.clone()])
-                .next(sign.next.clone()),
-        );
+        let warned = facts.warnings.iter().any(|warning| !warning.remark && same(&sign.text, &warning.message));
+        let status = if warned && !sign.text.contains(MILD) { Status::Fault } else { Status::Warning };
+        let check = Check::new(format!("line {}", sign.line), status, sign.text.clone());
+        checks.push(check.also([sign.meaning.clone()]).next(sign.next.clone()));
     }
-    let known = |message: &str| {
-        facts.signs.iter().any(|sign| message.starts_with(&sign.text) || sign.text.starts_with(message))
-    };
-    for warning in facts.warnings.iter().filter(|warning| !known(&warning.message)) {
+    let known = |warning: &&WarningFacts| !facts.signs.iter().any(|sign| same(&sign.text, &warning.message));
+    let unknown: Vec<_> = facts.warnings.iter().filter(known).collect();
+    for warning in unknown.iter().take(WARNINGS) {
         let times = if warning.times > 1 { format!(" ({} times)", count(warning.times)) } else { String::new() };
-        checks.push(Check::warning(format!("line {}", warning.line), format!("{}{times}", warning.message)));
+        let status = if warning.remark { Status::Ok } else { Status::Warning };
+        checks.push(Check::new(format!("line {}", warning.line), status, format!("{}{times}", warning.message)));
     }
-    if checks.is_empty() && facts.nccl_lines > 0 {
+    let more = unknown.len().saturating_sub(WARNINGS);
+    checks.extend(
+        (more > 0).then(|| Check::warning("more warnings", format!("{more} others: `grep 'NCCL WARN'` shows them"))),
+    );
+    if facts.warnings.is_empty() && facts.nccl_lines > 0 {
         checks.push(Check::ok("warnings", "NCCL gave none"));
     }
     checks

@@ -7,7 +7,7 @@ use std::io::{BufReader, Read};
 use serde::Serialize;
 
 use super::tap::Tap;
-use super::{Checkup, Details};
+use super::{Checkup, Details, SCHEMA};
 use crate::nccl::log::{self, Communicator, Log};
 use crate::nccl::version::NcclVersion;
 
@@ -117,6 +117,8 @@ pub struct ChoiceFacts {
 pub struct WarningFacts {
     /// What NCCL said.
     pub message: String,
+    /// It is a remark (`NCCL ATTN`), no warning.
+    pub remark: bool,
     /// Line number of the first, from 1.
     pub line: u64,
     /// How often.
@@ -134,7 +136,7 @@ pub fn look(name: &str, input: impl Read, meaning: &dyn Fn(&str) -> Option<[Stri
         "NCCL logs a variable when it reads it, which some paths never do; a log below NCCL_DEBUG=INFO has warnings only".to_owned(),
         "choices are told by rank 0, with the subsystem TUNING: NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,TUNING,P2P,SHM,NET".to_owned(),
     ];
-    Checkup { subject: name.to_owned(), checks, limits, details: Details::Log(facts) }
+    Checkup { schema: SCHEMA, subject: name.to_owned(), checks, limits, details: Details::Log(facts) }
 }
 
 fn facts(log: &Log, signs: Vec<Sign>) -> Facts {
@@ -149,11 +151,19 @@ fn facts(log: &Log, signs: Vec<Sign>) -> Facts {
         let ranks = log.ranks().filter(|rank| rank.process == at).filter_map(|rank| rank.rank).collect();
         ProcessFacts { host: process.host.clone(), pid: process.pid, version: process.version, ranks, variables }
     };
-    let warning = |warning: &log::Warning| WarningFacts {
-        message: warning.message.clone(),
-        line: warning.line,
-        times: warning.times,
-    };
+    let mut warnings: Vec<WarningFacts> = Vec::new();
+    // Every rank says the same.
+    for warning in &log.warnings {
+        match warnings.iter_mut().find(|known| known.message == warning.message) {
+            Some(known) => known.times += warning.times,
+            None => warnings.push(WarningFacts {
+                message: warning.message.clone(),
+                remark: warning.level == log::Level::Attention,
+                line: warning.line,
+                times: warning.times,
+            }),
+        }
+    }
     Facts {
         lines: log.lines,
         nccl_lines: log.nccl_lines,
@@ -161,7 +171,7 @@ fn facts(log: &Log, signs: Vec<Sign>) -> Facts {
         versions: log.versions.clone(),
         processes: log.processes.iter().enumerate().map(process).collect(),
         communicators: log.communicators.iter().map(communicator).collect(),
-        warnings: log.warnings.iter().map(warning).collect(),
+        warnings,
         signs,
     }
 }

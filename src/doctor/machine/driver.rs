@@ -1,17 +1,20 @@
 //! The driver, and the GPUs it gives.
 
 use super::super::files::Root;
-use super::{Check, Cuda, Facts};
+use super::{Answer, Check, Cuda, Facts, Gpu};
 use crate::units::plural;
 
 const START: &str =
     "in a container start it with the GPUs (`--gpus all`); else `nvidia-smi` and `dmesg | grep -i nvrm` tell more";
 
+/// From this load on, in percent, a GPU without a process is wedged.
+const BUSY: u32 = 95;
+
 pub(super) fn checks(root: Root, facts: &Facts, on_bus: usize) -> Vec<Check> {
     let module = module(root);
     let expected = module.is_some() || on_bus > 0;
     let mut checks = vec![driver(module.as_deref(), facts, on_bus), cuda(facts, expected), uvm(root, on_bus)];
-    if let Some(Ok(cuda)) = &facts.cuda {
+    if let Answer::Told(cuda) = &facts.cuda {
         checks.extend([gpus(cuda, facts, on_bus), order(cuda, facts)]);
     }
     checks.extend(busy(facts));
@@ -33,13 +36,15 @@ fn module(root: Root) -> Option<String> {
 fn driver(module: Option<&str>, facts: &Facts, on_bus: usize) -> Check {
     let name = "driver";
     match (module, &facts.management) {
-        (Some(module), Some(Ok(of))) if of.driver != module => {
+        (Some(module), Answer::Told(of)) if of.driver != module => {
             Check::fault(name, format!("the kernel module is {module}, its libraries are {}", of.driver))
                 .next("reboot, or unload the module and load the new one; in a container restart it")
         }
-        (Some(module), Some(Err(why))) => Check::fault(name, format!("{module} is loaded, but {why}")).next(START),
+        (Some(module), Answer::Refused(why)) => {
+            Check::fault(name, format!("{module} is loaded, but {why}")).next(START)
+        }
         (Some(module), _) => Check::ok(name, module),
-        (None, Some(Ok(of))) => Check::ok(name, of.driver.clone()),
+        (None, Answer::Told(of)) => Check::ok(name, of.driver.clone()),
         (None, _) if on_bus > 0 => {
             Check::fault(name, format!("{} on the bus, but no NVIDIA driver is loaded", plural(on_bus, "GPU")))
                 .next("`modprobe nvidia`; after a kernel update the module may have to be built again (`dkms status`)")
@@ -51,11 +56,11 @@ fn driver(module: Option<&str>, facts: &Facts, on_bus: usize) -> Check {
 fn cuda(facts: &Facts, expected: bool) -> Check {
     let name = "CUDA";
     match &facts.cuda {
-        None => Check::unknown(name, "the driver was not asked"),
-        Some(Err(why)) if expected => Check::fault(name, why.clone()).next(START),
-        Some(Err(why)) => Check::unknown(name, why.clone()),
-        Some(Ok(cuda)) if cuda.gpus.is_empty() => Check::fault(name, "the driver gives no GPU").next(START),
-        Some(Ok(cuda)) => Check::ok(name, format!("the driver supports {}", cuda.version)),
+        Answer::NotAsked => Check::unknown(name, "the driver was not asked"),
+        Answer::Refused(why) if expected => Check::fault(name, why.clone()).next(START),
+        Answer::Refused(why) => Check::unknown(name, why.clone()),
+        Answer::Told(cuda) if cuda.gpus.is_empty() => Check::fault(name, "the driver gives no GPU").next(START),
+        Answer::Told(cuda) => Check::ok(name, format!("the driver supports {}", cuda.version)),
     }
 }
 
@@ -102,9 +107,9 @@ fn order(cuda: &Cuda, facts: &Facts) -> Check {
 }
 
 fn busy(facts: &Facts) -> Option<Check> {
-    let Some(Ok(of)) = &facts.management else { return None };
+    let Answer::Told(of) = &facts.management else { return None };
     if of.processes.is_empty() {
-        return Some(Check::ok("GPU processes", "none"));
+        return Some(idle(facts));
     }
     let shown = |(pid, name): &(u32, Option<String>)| match name {
         Some(name) => format!("pid {pid} ({name})"),
@@ -115,6 +120,21 @@ fn busy(facts: &Facts) -> Option<Check> {
     Some(
         Check::warning("GPU processes", shown.join(", "))
             .next("end them before measuring: figures beside them are not the box's"),
+    )
+}
+
+/// GPUs without a process, of which none should be busy.
+fn idle(facts: &Facts) -> Check {
+    let name = "GPU processes";
+    let gpus = if let Answer::Told(cuda) = &facts.cuda { cuda.gpus.as_slice() } else { &[] };
+    let busy = |gpu: &&Gpu| gpu.load.is_some_and(|load| load >= BUSY);
+    let wedged: Vec<_> = gpus.iter().filter(busy).map(|gpu| gpu.pci.as_str()).collect();
+    if wedged.is_empty() {
+        return Check::ok(name, "none");
+    }
+    Check::fault(name, format!("none is seen, but GPU {} is fully busy", wedged.join(", "))).next(
+        "wedged by a process that was killed, or busy with one that is hidden here: `nvidia-smi --gpu-reset`, or reboot; nothing \
+         measured so counts",
     )
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::files::Root;
-use super::{Check, Checkup, Details};
+use super::{Check, Checkup, Details, SCHEMA};
 use crate::nccl::version::NcclVersion;
 use crate::topology::{self, Topology};
 
@@ -19,9 +19,9 @@ mod software;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
     /// What CUDA's driver says; or why it does not.
-    pub cuda: Option<Result<Cuda, String>>,
+    pub cuda: Answer<Cuda>,
     /// What the management library says; or why it does not.
-    pub management: Option<Result<Management, String>>,
+    pub management: Answer<Management>,
     /// NCCL libraries, the one that is taken first.
     pub libraries: Vec<Library>,
     /// Where libraries were looked for.
@@ -32,6 +32,25 @@ pub struct Facts {
     /// The user's folder in the password database.
     #[serde(skip)]
     pub home: Option<PathBuf>,
+}
+
+/// What somebody said who was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer<T> {
+    /// Nobody was asked.
+    #[default]
+    NotAsked,
+    /// Why there is no answer.
+    Refused(String),
+    /// The answer.
+    Told(T),
+}
+
+impl<T> From<Result<T, String>> for Answer<T> {
+    fn from(result: Result<T, String>) -> Self {
+        result.map_or_else(Self::Refused, Self::Told)
+    }
 }
 
 /// What CUDA's driver says.
@@ -50,6 +69,8 @@ pub struct Gpu {
     pub name: String,
     /// Its PCI address.
     pub pci: String,
+    /// How busy it is, in percent.
+    pub load: Option<u32>,
 }
 
 /// What the management library says.
@@ -99,6 +120,7 @@ pub fn look(root: &Path, facts: Facts) -> Checkup {
     checks.extend(cpu::checks(files, topology.as_ref()));
     checks.extend(software::checks(files, &facts));
     Checkup {
+        schema: SCHEMA,
         subject: "this machine".to_owned(),
         checks,
         limits: limits(gpus),

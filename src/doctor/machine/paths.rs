@@ -42,16 +42,27 @@ fn address(bus_id: Option<BusId>) -> String {
 }
 
 fn links(ways: &[Way]) -> Check {
-    let mut found: Vec<(Status, String)> = ways.iter().map(|way| link("GPU", way.gpu)).collect();
+    // Links of which the same is to be said stand in one line.
+    let mut said: Vec<(Status, &str, String, Vec<String>)> = Vec::new();
+    let mut note = |what: &'static str, device: &Device| {
+        let (status, text) = link(device);
+        match said.iter_mut().find(|of| (of.0, of.1, &of.2) == (status, what, &text)) {
+            Some((.., places)) => places.push(address(device.bus_id)),
+            None => said.push((status, what, text, vec![address(device.bus_id)])),
+        }
+    };
+    ways.iter().for_each(|way| note("GPU", way.gpu));
     let mut seen: Vec<Option<BusId>> = Vec::new();
     for switch in ways.iter().flat_map(|way| &way.switches) {
         if !seen.contains(&switch.bus_id) {
             seen.push(switch.bus_id);
-            found.push(link("switch", switch));
+            note("switch", switch);
         }
     }
-    // Equal and well: one line for all. A link alone keeps its address.
-    let check = Check::worst("PCIe links", found, "no GPU");
+    let line = |(status, what, text, places): (_, &str, String, Vec<String>)| {
+        (status, format!("{what} {}: {text}", places.join(", ")))
+    };
+    let check = Check::worst("PCIe links", said.into_iter().map(line).collect(), "no GPU");
     match check.status {
         Status::Fault => check.next(
             "put the card into a slot of all its lanes; else reseat it, look at riser and cable, and at the BIOS for bifurcation",
@@ -63,9 +74,8 @@ fn links(ways: &[Way]) -> Check {
 }
 
 /// One link: a width below the device's own is a fault, as power saving lowers the speed alone.
-fn link(what: &str, device: &Device) -> (Status, String) {
+fn link(device: &Device) -> (Status, String) {
     let (now, max, slot) = (device.link.now, device.link.max, device.slot.max);
-    let place = format!("{what} {}", address(device.bus_id));
     match (now.width, max.width) {
         (Some(width), Some(most)) if width < most => {
             let why = match slot.width {
@@ -73,19 +83,19 @@ fn link(what: &str, device: &Device) -> (Status, String) {
                 Some(_) => ": its slot has all of them".to_owned(),
                 None => String::new(),
             };
-            (Status::Fault, format!("{place} runs on x{width} of x{most}{why}"))
+            (Status::Fault, format!("runs on x{width} of x{most}{why}"))
         }
         (Some(_), Some(_)) => match (max.generation, slot.generation) {
             (Some(most), Some(slot)) if slot < most => {
-                (Status::Warning, format!("{place} {now}: its slot allows Gen{slot} of Gen{most}"))
+                (Status::Warning, format!("{now}: its slot allows Gen{slot} of Gen{most}"))
             }
             // Idle devices lower their speed: no fault.
             (Some(most), _) if now.generation < Some(most) => {
-                (Status::Ok, format!("{place} {now}, up to Gen{most} under load"))
+                (Status::Ok, format!("{now}, up to Gen{most} under load"))
             }
-            _ => (Status::Ok, format!("{place} {now}")),
+            _ => (Status::Ok, format!("{now}")),
         },
-        _ => (Status::Unknown, format!("{place} {now}, at most {max}")),
+        _ => (Status::Unknown, format!("{now}, at most {max}")),
     }
 }
 

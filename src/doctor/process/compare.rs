@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{Check, Status};
 use super::Facts;
-use crate::units::plural;
-
 /// Pids that are named of one kind.
 const NAMED: usize = 8;
 
@@ -42,10 +40,7 @@ pub fn variables(workers: &[&Facts]) -> Vec<Check> {
     let unknown: Vec<u32> = workers.iter().filter(|facts| !facts.known()).map(|facts| facts.pid).collect();
     let unknown = (!unknown.is_empty()).then(|| format!("not known of {}", pids(&unknown)));
     if known.len() < 2 {
-        let what = format!(
-            "{} with NCCL whose variables are known: nothing to compare",
-            plural(known.len(), "process").replace("processs", "processes")
-        );
+        let what = format!("{} of the workers have variables that are known: nothing to compare", known.len());
         return vec![Check::unknown(name, what).also(unknown)];
     }
     let mut by_name: BTreeMap<&str, BTreeMap<Option<&str>, Vec<u32>>> = BTreeMap::new();
@@ -78,7 +73,7 @@ pub fn variables(workers: &[&Facts]) -> Vec<Check> {
 /// One variable: the value most have first.
 fn difference(name: &str, values: &BTreeMap<Option<&str>, Vec<u32>>, all: usize) -> Check {
     let mut values: Vec<_> = values.iter().collect();
-    values.sort_by_key(|(_, pids)| std::cmp::Reverse(pids.len()));
+    values.sort_by_key(|(value, pids)| (std::cmp::Reverse(pids.len()), value.is_none()));
     let evidence = values.iter().map(|(value, of)| {
         let what = value.map_or_else(|| format!("{name} not set"), |value| format!("{name}={value}"));
         format!("{what} in {} of {all}: {}", of.len(), pids(of))

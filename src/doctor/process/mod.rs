@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::files::Root;
-use super::{Checkup, Details, conf};
+use super::{Checkup, Details, SCHEMA, conf};
 use crate::error::{Error, Result};
 use crate::nccl::conf::{Files, Home};
 use crate::nccl::version::NcclVersion;
@@ -100,7 +100,13 @@ pub fn look(root: &Path, request: &Request, version: &dyn Fn(&Path) -> Option<Nc
         "variables are those at exec: one that the process set or removed later is not seen (`ncclsweep` measures what NCCL read)",
         "a library that is linked in statically is not mapped as libnccl, and one that is mapped need not be in use yet",
     ];
-    Ok(Checkup { subject, checks, limits: limits.map(str::to_owned).into(), details: Details::Processes(facts) })
+    Ok(Checkup {
+        schema: SCHEMA,
+        subject,
+        checks,
+        limits: limits.map(str::to_owned).into(),
+        details: Details::Processes(facts),
+    })
 }
 
 /// The processes that are asked for, parents before their children.

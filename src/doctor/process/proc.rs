@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use super::super::files::{Root, field};
+use super::super::files::{Root, field, is_nccl};
 
 /// Flag of a process that was forked and has executed nothing since (`PF_FORKNOEXEC` of the kernel).
 const FORKED: u64 = 0x40;
@@ -164,11 +164,9 @@ fn mapping(pid: u32, line: &str) -> Option<Mapped> {
 }
 
 impl Mapped {
-    /// Whether it is NCCL itself: `libnccl.so`, `libnccl.so.2`, `libnccl-2.32.3.so`; not `libnccl-net.so`.
+    /// Whether it is NCCL itself.
     pub fn is_nccl(&self) -> bool {
-        let name = self.path.rsplit('/').next().unwrap_or_default();
-        let rest = name.strip_prefix("libnccl").unwrap_or_default();
-        rest.starts_with(".so") || rest.trim_start_matches(['-', '_', '.']).starts_with(|c: char| c.is_ascii_digit())
+        is_nccl(&self.path)
     }
 
     /// Where it can be read from here: in the process's own view of the file system, or, of a removed file, the mapping.

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Checkup, Details, Status};
+use super::files::is_nccl;
+use super::{Check, Checkup, Details, SCHEMA, Status};
 use crate::nccl::check::{self, Context, Severity, UnknownBox};
 use crate::nccl::version::NcclVersion;
 
@@ -123,12 +124,7 @@ pub fn look(
             .to_owned(),
     ];
     let facts = Facts { own, child, versions };
-    Checkup { subject, checks, limits, details: Details::Python(Box::new(facts)) }
-}
-
-/// Whether a mapped file is NCCL itself and no plugin.
-fn is_nccl(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with("libnccl.so") || name.starts_with("libnccl-2"))
+    Checkup { schema: SCHEMA, subject, checks, limits, details: Details::Python(Box::new(facts)) }
 }
 
 /// The library that torch brings, else the one by name.
