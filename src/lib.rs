@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod error;
 pub mod gpu;
 pub mod impact;
+pub mod import;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;

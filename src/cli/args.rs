@@ -65,6 +65,8 @@ pub enum Command {
     Accept(Box<Accept>),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
     Doctor(super::doctor::Doctor),
+    /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
+    Import(super::import::Import),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_

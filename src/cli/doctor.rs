@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
@@ -15,6 +16,9 @@ use crate::nccl::version::NcclVersion;
 use crate::report;
 use crate::supervisor::{diagnose, library, prepare, private::Private, provenance, python};
 use crate::wire::Probe;
+
+/// A driver that has not been used since boot initialises every GPU first.
+const PROBE_LIMIT: Duration = Duration::from_secs(120);
 
 /// What to look at: this machine, when nothing else is named.
 #[derive(Debug, Args)]
@@ -154,6 +158,7 @@ fn of_machine(args: &Doctor) -> Result<machine::Facts> {
     Ok(machine::Facts {
         cuda: cuda.map(gpus).into(),
         management: management.map(processes).into(),
+        topology: None,
         libraries,
         places: library::places(|name| std::env::var(name).ok()),
         environment: provenance::environment().collect(),
@@ -170,5 +175,5 @@ fn probe(libraries: &[machine::Library]) -> Result<Probe> {
         Some(library) => private.library_folder(0, Path::new(&library.path), false)?,
         None => private.file("."),
     };
-    prepare::probe(&inherited, &folder, None, &private, &|| interrupt.asked())
+    prepare::probe(&inherited, &folder, None, PROBE_LIMIT, &private, &|| interrupt.asked())
 }

@@ -8,6 +8,7 @@ mod draft;
 mod dry_run;
 mod exit;
 mod explain;
+mod import;
 mod interrupt;
 mod progress;
 mod report;
@@ -39,9 +40,12 @@ pub fn main() -> Exit {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are answers, not errors: clap prints them to stdout.
-            let wrong = error.use_stderr();
-            let _ = error.print();
-            return if wrong { Exit::Usage } else { Exit::Held };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Held;
+            }
+            exit::show_usage(&error);
+            return Exit::Usage;
         }
     };
     run(arguments).unwrap_or_else(|error| {
@@ -60,6 +64,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
+        Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }

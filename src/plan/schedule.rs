@@ -28,6 +28,8 @@ pub enum Rounds {
 pub enum Launch {
     /// Threads of one process.
     Threads,
+    /// A process for each.
+    Processes,
 }
 
 /// How much of each case one replicate measures.

@@ -26,6 +26,9 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
     let visits: Vec<Visit> =
         journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let mut warnings =
+        drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?))));
+    warnings.extend(header.provenance.imported.iter().flat_map(|imported| imported.notes.iter().cloned()));
     let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {
         header: header.clone(),
@@ -35,7 +38,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         cells,
         joint,
         proofs,
-        warnings: drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?)))),
+        warnings,
     })
 }
 

@@ -224,6 +224,7 @@ impl Journal {
     fn load(&mut self) -> Result<(Header, u64)> {
         let mut reader = BufReader::new(&self.file);
         let mut header = None;
+        let mut order = valid::Order::default();
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -240,7 +241,7 @@ impl Journal {
                 Ok(OwnedLine::Header(found)) if header.is_none() => header = Some(self.supported(*found)?),
                 Ok(OwnedLine::Visit(visit)) if header.is_some() => {
                     let valid = header.as_ref().map_or(Ok(()), |header| valid::visit(header, &visit));
-                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    valid.and_then(|()| order.follow(&visit)).map_err(|what| self.damaged(self.end, what))?;
                     self.entries.push(entry(&visit, self.end, length));
                 }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),

@@ -6,6 +6,7 @@ use super::journal::Journal;
 use super::run::Header;
 use super::visit::{UsedBy, Visit};
 use crate::error::Result;
+use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
@@ -72,6 +73,10 @@ fn blocks(proof: &VariableProof) -> bool {
 
 /// Proves every arm that completed a visit; visits are read from the journal arm by arm.
 pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
+    if header.provenance.imported.is_some() {
+        // Nobody looked, so nothing is known, not even that the defaults ran.
+        return Ok(Vec::new());
+    }
     let plan = &header.plan;
     let mut asked: Vec<Vec<Asked>> = plan.arms().map(|arm| asked(header, arm, &Vars::default())).collect();
     proof::mark_common(&mut asked);
@@ -80,9 +85,10 @@ pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
     for (arm, asked) in plan.arms().zip(asked) {
         let untimed = journal.entries().iter().find(|entry| entry.arm == arm && entry.untimed);
         let choices = untimed.map(|entry| journal.read(entry)).transpose()?.and_then(|visit| visit.read);
+        let files = file_lines(header, arm);
         let mut visits = Vec::new();
         for entry in journal.measured(arm) {
-            visits.push(evidence(header, &journal.read(entry)?, &asked, choices.as_ref()));
+            visits.push(evidence(header, &journal.read(entry)?, &asked, &files, choices.as_ref()));
         }
         if visits.is_empty() {
             continue;
@@ -148,8 +154,22 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     proof::asked(&layers, tool)
 }
 
+/// What NCCL's configuration files set for an arm.
+fn file_lines(header: &Header, arm: Arm) -> Vec<FileLine> {
+    let version = header.plan.libraries[arm.library].version;
+    let files = header.provenance.conf_files.iter().filter(|file| file.is_read_by(arm));
+    let lines = files.flat_map(|file| {
+        let line = |entry: conf::Entry| {
+            let place = format!("{}:{}", file.path, entry.line);
+            FileLine { place, name: entry.name, value: entry.value }
+        };
+        file.settings(Some(version)).into_iter().map(line)
+    });
+    lines.collect()
+}
+
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
-fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&Read>) -> Evidence {
+fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
     let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
@@ -161,20 +181,13 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&R
     for (asked, common) in asked.iter_mut().zip(common) {
         asked.common = common.common;
     }
-    let lines = header.provenance.conf_files.iter().flat_map(|file| {
-        let line = |text: &String| {
-            let (name, value) = text.split_once('=')?;
-            Some(FileLine { place: file.path.clone(), name: name.to_owned(), value: value.to_owned() })
-        };
-        file.lines.iter().filter_map(line).collect::<Vec<_>>()
-    });
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
         communicators: plan.communicators,
         asked,
         seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
-        files: lines.collect(),
+        files: files.to_vec(),
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),
         tuning: choices.cloned(),

@@ -126,6 +126,12 @@ impl Judged {
         (decided, self.cells.len())
     }
 
+    /// The verdict of one cell of an arm that is not the baseline's.
+    #[must_use]
+    pub fn verdict(&self, arm: Arm, case: usize) -> Option<stats::Verdict> {
+        Some(self.cells.get(&(arm, case))?.verdict)
+    }
+
     /// The ratio of one cell with its 95% interval, when there are rounds enough.
     #[must_use]
     pub fn ratio(&self, arm: Arm, case: usize) -> Option<(f64, [f64; 2])> {

@@ -67,7 +67,8 @@ pub fn render(checkup: &Checkup, style: Style) -> String {
         columns,
     );
     out.push('\n');
-    let names = checkup.checks.iter().map(|check| width(&plain(&check.name))).max().unwrap_or(0).min(NAME);
+    let names = checkup.checks.iter().map(|check| width(&plain(&check.name))).filter(|columns| *columns <= NAME);
+    let names = names.max().unwrap_or(0);
     for check in &checkup.checks {
         one(&mut out, check, names, columns);
     }

@@ -44,8 +44,6 @@ pub struct Setup {
 /// Settings of the emulator.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// Its shared object, which stands in for the host's raw clock too.
-    pub library: std::path::PathBuf,
     /// Name of the emulated box.
     pub topology: String,
 }

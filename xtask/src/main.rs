@@ -4,6 +4,7 @@
 use clap::{Parser, Subcommand};
 
 mod calibrate;
+mod replay;
 mod simulate;
 mod soak;
 mod table;
@@ -21,6 +22,8 @@ enum Chore {
     Calibrate,
     /// Simulate runs with a known truth and count what the statistics say of them
     Simulate(simulate::Args),
+    /// Cut recorded rounds into disjoint runs and judge each as if it had been measured alone
+    Replay(replay::Args),
     /// Try to lose results: every fault in every phase, kills at random moments
     Soak(soak::Args),
 }
@@ -29,6 +32,7 @@ fn main() -> miette::Result<()> {
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,
+        Chore::Replay(args) => replay::run(&args)?,
         Chore::Soak(args) => soak::run(&args)?,
     }
     Ok(())

@@ -1,34 +1,33 @@
 //! What kind of machine it is, CPU governor, NUMA.
 
-use std::collections::BTreeSet;
-
 use super::super::files::{Root, field};
 use super::{Check, hidden};
-use crate::topology::Topology;
+use crate::topology::{CpuList, Machine, Topology};
 use crate::units::plural;
 
 /// Bare metal, a virtual machine, a container.
-pub(super) fn machine(root: Root) -> Check {
+pub(super) fn machine(root: Root, topology: Option<&Topology>) -> Check {
     let name = "machine";
     let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
     let model = field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor")).unwrap_or("CPU not told");
     let kernel = root.text("proc/sys/kernel/osrelease").unwrap_or_else(|| "not told".to_owned());
-    let flags = field(&cpuinfo, "flags").unwrap_or_default();
     let product = ["sys_vendor", "product_name"].map(|file| root.text(&format!("sys/class/dmi/id/{file}")));
     let product = product.into_iter().flatten().collect::<Vec<_>>().join(" ");
     let mut evidence = vec![format!("kernel {kernel}"), model.to_owned()];
     if !product.is_empty() {
         evidence.insert(0, product);
     }
-    let guest = flags.split_whitespace().any(|flag| flag == "hypervisor");
-    let container = ["/.dockerenv", "/run/.containerenv"].into_iter().find(|mark| root.exists(mark));
     let mut check = Check::ok(name, evidence.join(" · "));
-    if guest {
-        check.evidence.push("a virtual machine: PCIe tree, ACS and IOMMU are the hypervisor's to tell".to_owned());
+    let Some(host) = topology.map(|topology| &topology.host) else { return check };
+    match &host.machine {
+        Machine::Unknown => {}
+        Machine::Bare => check.evidence.push("bare metal".to_owned()),
+        guest => check.evidence.push(format!("{guest}: PCIe tree, ACS and IOMMU are the hypervisor's to tell")),
     }
-    if let Some(mark) = container {
-        check.evidence.push(format!("a container ({mark}): /dev/shm, limits and visible GPUs are its own"));
-    }
+    let container = host.container.as_ref();
+    check
+        .evidence
+        .extend(container.map(|of| format!("container ({of}): /dev/shm, limits and visible GPUs are its own")));
     check
 }
 
@@ -68,24 +67,26 @@ fn governor(root: Root) -> Check {
 /// Whether this process, and so what it starts, may run on the CPUs near every GPU.
 fn numa(root: Root, topology: Option<&Topology>) -> Check {
     let name = "NUMA binding";
-    let Some(nodes) = root.text("sys/devices/system/node/online").and_then(|list| ranges(&list)) else {
+    let Some(nodes) = root.text("sys/devices/system/node/online").and_then(|text| list(&text)) else {
         return hidden(name, "/sys/devices/system/node");
     };
     let status = root.text("proc/self/status").unwrap_or_default();
     let (cpus, memory) = (field(&status, "Cpus_allowed_list"), field(&status, "Mems_allowed_list"));
     let shown = format!(
         "{}; this process may use CPUs {} and the memory of {}",
-        plural(nodes.len(), "node"),
+        plural(nodes.iter().count(), "node"),
         cpus.unwrap_or("?"),
         memory.unwrap_or("?")
     );
-    let allowed = cpus.and_then(ranges).unwrap_or_default();
+    let allowed = cpus.and_then(list);
     let gpus = topology.map(|topology| topology.gpus.as_slice()).unwrap_or_default();
     let (mut far, mut placed) = (Vec::new(), Vec::new());
     for gpu in gpus {
         let address = gpu.bus_id.map_or_else(|| gpu.index.to_string(), |bus_id| bus_id.to_string());
-        let near = gpu.cpus.as_deref().and_then(ranges).unwrap_or_default();
-        if !near.is_empty() && !allowed.is_empty() && near.is_disjoint(&allowed) {
+        let near = gpu.cpus.as_deref().and_then(list);
+        if let (Some(near), Some(allowed)) = (near, &allowed)
+            && !near.iter().any(|cpu| allowed.contains(cpu))
+        {
             far.push(address.clone());
         }
         let node = gpu.numa.map_or_else(|| "?".to_owned(), |node| node.to_string());
@@ -98,32 +99,24 @@ fn numa(root: Root, topology: Option<&Topology>) -> Check {
                 "a binding of the shell, service or container keeps this process away: taskset, numactl, CPUAffinity=, --cpuset-cpus",
             )
         }
-        () if gpus.iter().any(|gpu| gpu.numa.is_none()) && nodes.len() > 1 => {
+        () if gpus.iter().any(|gpu| gpu.numa.is_none()) && nodes.iter().count() > 1 => {
             Check::unknown(name, shown).also(placed).next("sysfs does not tell the node of a GPU: look in the BIOS or on the VM's host")
         }
         () => Check::ok(name, shown).also(placed),
     }
 }
 
-/// A list of ranges such as `0-3,8`; `None` when it is none.
-fn ranges(list: &str) -> Option<BTreeSet<u32>> {
-    let mut numbers = BTreeSet::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.trim().parse().ok()?, last.trim().parse::<u32>().ok()?);
-        // No machine has more; a garbled file must not fill the memory.
-        numbers.extend(first..=last.min(1 << 16));
-    }
-    Some(numbers)
+fn list(text: &str) -> Option<CpuList> {
+    text.parse().ok()
 }
 
 /// Automatic NUMA balancing moves pages that a transfer is using.
 fn balancing(root: Root) -> Option<Check> {
     let name = "NUMA balancing";
-    let nodes = root.text("sys/devices/system/node/online").and_then(|list| ranges(&list))?;
+    let nodes = root.text("sys/devices/system/node/online").and_then(|text| list(&text))?;
     match root.text("proc/sys/kernel/numa_balancing")?.as_str() {
         "0" => Some(Check::ok(name, "off")),
-        _ if nodes.len() < 2 => None,
+        _ if nodes.iter().count() < 2 => None,
         on => Some(
             Check::warning(
                 name,
@@ -131,19 +124,5 @@ fn balancing(root: Root) -> Option<Check> {
             )
             .next("`sysctl kernel.numa_balancing=0` takes its pauses out of the tail"),
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_ranges_are_read_and_others_are_not() {
-        let read = |list| ranges(list).map(|numbers| numbers.into_iter().collect::<Vec<_>>());
-        assert_eq!(read("0-2,5"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(read("7"), Some(vec![7]));
-        assert_eq!((read(""), read("a-b")), (None, None));
-        assert_eq!(ranges("0-4294967295").unwrap().len(), (1 << 16) + 1);
     }
 }

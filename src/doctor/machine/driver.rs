@@ -2,15 +2,19 @@
 
 use super::super::files::Root;
 use super::{Answer, Check, Cuda, Facts, Gpu};
+use crate::topology::Topology;
 use crate::units::plural;
 
 const START: &str =
     "in a container start it with the GPUs (`--gpus all`); else `nvidia-smi` and `dmesg | grep -i nvrm` tell more";
 
+/// Where the driver shows instances of GPUs.
+const CAPABILITIES: &str = "/proc/driver/nvidia/capabilities";
 /// From this load on, in percent, a GPU without a process is wedged.
 const BUSY: u32 = 95;
 
-pub(super) fn checks(root: Root, facts: &Facts, on_bus: usize) -> Vec<Check> {
+pub(super) fn checks(root: Root, facts: &Facts, topology: Option<&Topology>) -> Vec<Check> {
+    let on_bus = topology.map_or(0, |topology| topology.gpus.len());
     let module = module(root);
     let expected = module.is_some() || on_bus > 0;
     let mut checks = vec![driver(module.as_deref(), facts, on_bus), cuda(facts, expected), uvm(root, on_bus)];
@@ -18,7 +22,7 @@ pub(super) fn checks(root: Root, facts: &Facts, on_bus: usize) -> Vec<Check> {
         checks.extend([gpus(cuda, facts, on_bus), order(cuda, facts)]);
     }
     checks.extend(busy(facts));
-    checks.push(mig(root));
+    checks.push(mig(root, topology));
     checks
 }
 
@@ -159,17 +163,31 @@ fn uvm(root: Root, on_bus: usize) -> Check {
     }
 }
 
-fn mig(root: Root) -> Check {
-    let folder = "proc/driver/nvidia/capabilities";
-    let Some(names) = root.names(folder) else { return super::hidden("MIG", "/proc/driver/nvidia/capabilities") };
-    let sliced = |name: &&String| {
-        let slices = root.names(&format!("{folder}/{name}/mig")).unwrap_or_default();
-        slices.iter().any(|slice| slice.starts_with("gi"))
-    };
-    let sliced: Vec<_> = names.iter().filter(|name| name.starts_with("gpu")).filter(sliced).cloned().collect();
+fn mig(root: Root, topology: Option<&Topology>) -> Check {
+    let gpus = topology.map(|topology| topology.gpus.as_slice()).unwrap_or_default();
+    let told: Vec<_> =
+        gpus.iter().filter_map(|gpu| Some((gpu.bus_id?.to_string(), gpu.driver.as_ref()?.mig?))).collect();
+    if told.is_empty() {
+        return sliced(mig_of_files(root));
+    }
+    sliced(Some(told.into_iter().filter(|(_, sliced)| *sliced).map(|(gpu, _)| gpu).collect()))
+}
+
+fn sliced(sliced: Option<Vec<String>>) -> Check {
+    let Some(sliced) = sliced else { return super::hidden("MIG", CAPABILITIES) };
     if sliced.is_empty() {
         return Check::ok("MIG", "no GPU is sliced");
     }
     Check::warning("MIG", format!("sliced: {}", sliced.join(", ")))
         .next("slices have no P2P, and two of one GPU cannot talk over NCCL: `nvidia-smi -mig 0` takes it back")
+}
+
+/// GPUs that have instances, by the driver's files.
+fn mig_of_files(root: Root) -> Option<Vec<String>> {
+    let instances = |name: &String| {
+        let slices = root.names(&format!("{CAPABILITIES}/{name}/mig")).unwrap_or_default();
+        slices.iter().any(|slice| slice.starts_with("gi"))
+    };
+    let gpus = root.names(CAPABILITIES)?.into_iter().filter(|name| name.starts_with("gpu"));
+    Some(gpus.filter(instances).collect())
 }

@@ -22,6 +22,8 @@ pub struct Facts {
     pub cuda: Answer<Cuda>,
     /// What the management library says; or why it does not.
     pub management: Answer<Management>,
+    /// The wiring as kernel and driver tell it; when it is not given, as the kernel does.
+    pub topology: Option<Topology>,
     /// NCCL libraries, the one that is taken first.
     pub libraries: Vec<Library>,
     /// Where libraries were looked for.
@@ -109,15 +111,16 @@ impl Facts {
 
 /// Looks at the machine below `root`, which is `/` but for tests.
 #[must_use]
-pub fn look(root: &Path, facts: Facts) -> Checkup {
+pub fn look(root: &Path, mut facts: Facts) -> Checkup {
     let files = Root(root);
-    let topology = topology::probe(root).ok();
-    let gpus = topology.as_ref().map_or(0, |topology| topology.gpus.len());
-    let mut checks = vec![cpu::machine(files)];
-    checks.extend(driver::checks(files, &facts, gpus));
-    checks.extend(paths::checks(files, topology.as_ref()));
+    facts.topology = facts.topology.or_else(|| topology::probe(root).ok());
+    let topology = facts.topology.as_ref();
+    let gpus = topology.map_or(0, |topology| topology.gpus.len());
+    let mut checks = vec![cpu::machine(files, topology)];
+    checks.extend(driver::checks(files, &facts, topology));
+    checks.extend(paths::checks(topology));
     checks.extend(memory::checks(files));
-    checks.extend(cpu::checks(files, topology.as_ref()));
+    checks.extend(cpu::checks(files, topology));
     checks.extend(software::checks(files, &facts));
     Checkup {
         schema: SCHEMA,

@@ -1,18 +1,16 @@
 //! PCIe links of GPUs and of the switches above them, access control (ACS), IOMMU.
 
 use super::super::Status;
-use super::super::files::Root;
 use super::{Check, no_gpu};
-use crate::topology::{BusId, Device, Kind, Topology};
+use crate::topology::{BusId, Device, Iommu, Kind, Link, Machine, Slot, Topology};
 use crate::units::plural;
 
-pub(super) fn checks(root: Root, topology: Option<&Topology>) -> Vec<Check> {
-    let ways: Vec<Way> =
-        topology.into_iter().flat_map(|topology| &topology.numa).flat_map(|node| ways(&node.children)).collect();
-    if ways.is_empty() {
+pub(super) fn checks(topology: Option<&Topology>) -> Vec<Check> {
+    let Some(topology) = topology.filter(|topology| !topology.gpus.is_empty()) else {
         return ["PCIe links", "ACS", "IOMMU"].map(|name| Check::unknown(name, no_gpu(topology))).into();
-    }
-    vec![links(&ways), acs(&ways), iommu(root, &ways)]
+    };
+    let ways: Vec<Way> = topology.numa.iter().flat_map(|node| ways(&node.children)).collect();
+    vec![links(topology, &ways), acs(topology, &ways), iommu(topology)]
 }
 
 /// A GPU and the switches above it, from the root down.
@@ -41,22 +39,24 @@ fn address(bus_id: Option<BusId>) -> String {
     bus_id.map_or_else(|| "?".to_owned(), |bus_id| bus_id.to_string())
 }
 
-fn links(ways: &[Way]) -> Check {
+fn links(topology: &Topology, ways: &[Way]) -> Check {
     // Links of which the same is to be said stand in one line.
     let mut said: Vec<(Status, &str, String, Vec<String>)> = Vec::new();
-    let mut note = |what: &'static str, device: &Device| {
-        let (status, text) = link(device);
+    let mut note = |what: &'static str, bus_id: Option<BusId>, link_of: Link, slot: Slot| {
+        let (status, text) = link(link_of, slot);
         match said.iter_mut().find(|of| (of.0, of.1, &of.2) == (status, what, &text)) {
-            Some((.., places)) => places.push(address(device.bus_id)),
-            None => said.push((status, what, text, vec![address(device.bus_id)])),
+            Some((.., places)) => places.push(address(bus_id)),
+            None => said.push((status, what, text, vec![address(bus_id)])),
         }
     };
-    ways.iter().for_each(|way| note("GPU", way.gpu));
+    for (at, gpu) in topology.gpus.iter().enumerate() {
+        note("GPU", gpu.bus_id, topology.link(at), topology.slot(at));
+    }
     let mut seen: Vec<Option<BusId>> = Vec::new();
     for switch in ways.iter().flat_map(|way| &way.switches) {
         if !seen.contains(&switch.bus_id) {
             seen.push(switch.bus_id);
-            note("switch", switch);
+            note("switch", switch.bus_id, switch.link, switch.slot);
         }
     }
     let line = |(status, what, text, places): (_, &str, String, Vec<String>)| {
@@ -74,8 +74,8 @@ fn links(ways: &[Way]) -> Check {
 }
 
 /// One link: a width below the device's own is a fault, as power saving lowers the speed alone.
-fn link(device: &Device) -> (Status, String) {
-    let (now, max, slot) = (device.link.now, device.link.max, device.slot.max);
+fn link(link: Link, slot: Slot) -> (Status, String) {
+    let (now, max, slot) = (link.now, link.max, slot.max);
     match (now.width, max.width) {
         (Some(width), Some(most)) if width < most => {
             let why = match slot.width {
@@ -99,47 +99,36 @@ fn link(device: &Device) -> (Status, String) {
     }
 }
 
-fn acs(ways: &[Way]) -> Check {
+fn acs(topology: &Topology, ways: &[Way]) -> Check {
     let name = "ACS";
     let ports = ways.iter().flat_map(|way| way.switches.iter().chain([&way.gpu]));
     let ports: Vec<_> = ports.map(|device| (device.bus_id, device.slot.acs_redirect)).collect();
     let redirecting: Vec<String> =
         ports.iter().filter(|(_, redirect)| *redirect == Some(true)).map(|(bus_id, _)| address(*bus_id)).collect();
     match () {
-        () if !redirecting.is_empty() && ways.len() > 1 => Check::warning(
+        () if !redirecting.is_empty() && topology.gpus.len() > 1 => Check::warning(
             name,
             format!("ports above {} send peer-to-peer traffic up to the root", redirecting.join(", ")),
         )
         .next("P2P is slower so, and on some boxes hangs or corrupts: switch ACS off in the BIOS, or with setpci on each bridge"),
-        () if ports.iter().any(|(_, redirect)| redirect.is_none()) => {
+        () if ports.is_empty() || ports.iter().any(|(_, redirect)| redirect.is_none()) => {
             Check::unknown(name, "the ports' configuration cannot be read").next("run it as root; a virtual machine hides it")
         }
         () => Check::ok(name, "no port above a GPU redirects peer-to-peer traffic"),
     }
 }
 
-fn iommu(root: Root, ways: &[Way]) -> Check {
+fn iommu(topology: &Topology) -> Check {
     let name = "IOMMU";
-    let groups: Vec<u32> = ways.iter().filter_map(|way| way.gpu.iommu_group).collect();
-    if groups.is_empty() {
-        return match root.names("sys/class/iommu") {
-            Some(units) if !units.is_empty() => Check::unknown(name, "there is one, but no GPU is in a group of it"),
-            Some(_) => Check::ok(name, "off, or hidden by a hypervisor"),
-            None => super::hidden(name, "/sys/class/iommu"),
-        };
-    }
-    let mut kinds: Vec<String> = groups
-        .iter()
-        .map(|group| root.text(&format!("sys/kernel/iommu_groups/{group}/type")).unwrap_or_else(|| "?".to_owned()))
-        .collect();
-    kinds.sort();
-    kinds.dedup();
-    let shown = format!("on; GPUs are in domains of type {}", kinds.join(", "));
-    match () {
-        () if kinds.iter().any(|kind| kind.starts_with("DMA")) => Check::warning(name, format!("{shown}: it translates")).next(
-            "boot with iommu=pt (identity) or switch it off in the BIOS: translated P2P is slower, and on some boxes hangs or corrupts",
+    let guest = matches!(topology.host.machine, Machine::Virtual(_));
+    match topology.host.iommu {
+        Iommu::Translating => Check::warning(name, "on, and it translates the GPUs' addresses").next(
+            "boot with iommu=pt or switch it off in the BIOS: translated P2P is slower, and on some boxes hangs or corrupts",
         ),
-        () if kinds.iter().all(|kind| kind == "identity") => Check::ok(name, shown),
-        () => Check::unknown(name, shown),
+        Iommu::Passthrough => Check::ok(name, "on, and lets the GPUs' addresses through"),
+        Iommu::Off if guest => Check::unknown(name, "off as far as a virtual machine sees; look on its host"),
+        Iommu::Off => Check::ok(name, "off"),
+        Iommu::On => Check::unknown(name, "on; what it does with the GPUs is not told"),
+        Iommu::Unknown => super::hidden(name, "/sys/class/iommu"),
     }
 }

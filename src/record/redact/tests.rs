@@ -95,8 +95,11 @@ fn with(secrets: &Secrets) -> Run {
     provenance.libraries[0].path = library.clone();
     provenance.libraries[0].found_by = format!("--nccl {library}");
     provenance.inherited = Vars::from_iter([("NCCL_COMM_ID", format!("{address}:4711"))]);
-    provenance.conf_files =
-        vec![ConfFile { path: format!("{home}/.nccl.conf"), lines: vec![format!("NCCL_TOPO_FILE={home}/topo.xml")] }];
+    provenance.conf_files = vec![ConfFile {
+        path: format!("{home}/.nccl.conf"),
+        lines: vec![format!("NCCL_TOPO_FILE={home}/topo.xml")],
+        arms: vec![],
+    }];
     provenance.arguments =
         vec![format!("{home}/ncclsweep"), format!("--nccl={library}"), format!("{user}/{folder}/x.toml")];
     plan.libraries[0].path = library.clone();

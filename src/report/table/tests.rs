@@ -115,7 +115,7 @@ fn troubled() -> Run {
     first.outcome = Outcome::WrongData;
     let at = At { phase: Phase::First, communicator: 0, case: None, rank: None };
     for visit in [second, third] {
-        visit.outcome = Outcome::TimedOut { at: Some(at), seconds: 60, ranks: Vec::new() };
+        visit.outcome = Outcome::TimedOut { at: Some(at), seconds: 60.0, ranks: Vec::new() };
         visit.evidence = vec![
             "box-1:20119:20140 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/direct pointer".into(),
             "box-1:20119:20140 [1] transport/p2p.cc:273 NCCL WARN Cuda failure 'peer access is not supported'".into(),
@@ -440,7 +440,7 @@ fn failures_alike_are_explained_once_for_all_their_sets() {
         next: "turn ACS off".into(),
     };
     for visit in run.visits.iter_mut().filter(|visit| visit.arm.set > 0) {
-        visit.outcome = Outcome::TimedOut { at: None, seconds: 20, ranks: Vec::new() };
+        visit.outcome = Outcome::TimedOut { at: None, seconds: 20.0, ranks: Vec::new() };
         visit.diagnosis = Some(diagnosis.clone());
     }
     let text = shown(&run, 100);
