@@ -66,6 +66,8 @@ pub enum Command {
     Accept(Box<Accept>),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
     Export(super::export::Export),
+    /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
+    Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows

@@ -4,6 +4,7 @@ mod accept;
 mod args;
 mod audit;
 mod compare;
+mod doctor;
 mod draft;
 mod dry_run;
 mod exec;
@@ -67,6 +68,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
         Some(args::Command::Audit(audit)) => audit::run(&audit),

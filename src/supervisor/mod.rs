@@ -17,6 +17,7 @@ pub mod nccl_log;
 pub mod prepare;
 pub mod private;
 pub mod provenance;
+pub mod python;
 mod risk;
 mod shm;
 pub mod sweep;
