@@ -3,8 +3,10 @@
 mod accept;
 mod args;
 mod compare;
+mod documents;
 mod draft;
 mod dry_run;
+mod examples;
 mod exit;
 mod explain;
 mod export;
@@ -63,6 +65,9 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Export(args)) => export::run(&args),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
+        Some(args::Command::Completions { shell }) => documents::completions(shell),
+        Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),
+        Some(args::Command::Schema) => documents::schema(),
         None => sweep::run(&arguments.sweep),
     }
 }

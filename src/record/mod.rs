@@ -10,6 +10,7 @@ pub mod outcome;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod schema;
 pub mod stored;
 pub mod summary;
 mod valid;

@@ -19,7 +19,7 @@ pub const SCHEMA: u32 = 1;
 pub const UNKNOWN: &str = "unknown";
 
 /// Where the figures come from. Figures of different backends are never compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// Real GPUs.
@@ -29,7 +29,7 @@ pub enum Backend {
 }
 
 /// What is known before the first visit, stored first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Header {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -38,6 +38,7 @@ pub struct Header {
     /// Where the figures come from.
     pub backend: Backend,
     /// UTC time at which the run was started.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: jiff::Timestamp,
     /// The box.
     pub provenance: Provenance,
@@ -46,7 +47,7 @@ pub struct Header {
 }
 
 /// The box and its software, as far as they could be read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Provenance {
     /// Host name.
     pub host: String,
@@ -83,7 +84,7 @@ pub struct Provenance {
 }
 
 /// What another program measured and `ncclsweep import` read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Imported {
     /// Names of the files.
     pub files: Vec<String>,
@@ -94,7 +95,7 @@ pub struct Imported {
 }
 
 /// One NCCL library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LibraryFacts {
     /// Its file, links resolved.
     pub path: String,
@@ -107,7 +108,7 @@ pub struct LibraryFacts {
 }
 
 /// A configuration file of NCCL.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfFile {
     /// Its path.
     pub path: String,
@@ -116,7 +117,7 @@ pub struct ConfFile {
 }
 
 /// What a cell's comparison with the baseline came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The cell is the baseline's.
@@ -147,7 +148,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// Env set × case: the summary of all its visits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cell {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -211,7 +212,7 @@ pub struct Cell {
 }
 
 /// All sizes of one mode of an arm together: the mean log ratio to the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Joint {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -228,12 +229,13 @@ pub struct Joint {
 }
 
 /// A whole run, as `run.json` holds it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Run {
     /// What was known before the first visit.
     #[serde(flatten)]
     pub header: Header,
     /// UTC time at which the last visit ended.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub finished: jiff::Timestamp,
     /// Whether every planned visit was made.
     pub complete: bool,
