@@ -42,9 +42,12 @@ pub fn main() -> Exit {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are answers, not errors: clap prints them to stdout.
-            let wrong = error.use_stderr();
-            let _ = error.print();
-            return if wrong { Exit::Usage } else { Exit::Held };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Held;
+            }
+            exit::show_usage(&error);
+            return Exit::Usage;
         }
     };
     run(arguments).unwrap_or_else(|error| {

@@ -25,6 +25,7 @@ use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
 use crate::supervisor::private::Private;
+use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
 
@@ -175,13 +176,14 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let deadlines = deadlines(args);
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
     fit(&header)?;
@@ -206,7 +208,9 @@ fn resume(
     }
     let header = reopened.header;
     fit(&header)?;
+    let deadlines = deadlines(args);
     let wanted = Wanted {
+        deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
     };
@@ -215,7 +219,7 @@ fn resume(
     if !args.allow_busy {
         bench.check_idle(&header.plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
@@ -227,7 +231,11 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = Vec::new();
+    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
+    let mut warnings: Vec<String> = match plan.clean_env {
+        true => Vec::new(),
+        false => provenance::left_out().into_iter().map(left_out).collect(),
+    };
     for (library, taken) in plan.libraries.iter().enumerate() {
         let sets = plan
             .sets

@@ -12,7 +12,7 @@ use crate::plan::schedule::{Arm, Plan};
 use crate::proof::why::Chosen;
 use crate::record::drift;
 use crate::record::redact::HOST;
-use crate::record::run::{Header, LibraryFacts, Provenance, UNKNOWN};
+use crate::record::run::{ConfFile, Header, LibraryFacts, Provenance, UNKNOWN};
 use crate::record::stored::Stored;
 
 /// Cases named one by one.
@@ -125,7 +125,11 @@ impl Changes {
             }
         }
         let files = |header: &Header| -> BTreeMap<String, String> {
-            header.provenance.conf_files.iter().map(|file| (file.path.clone(), file.lines.join("; "))).collect()
+            let settings = |file: &ConfFile| {
+                let set = file.settings(None).into_iter().map(|entry| format!("{}={}", entry.name, entry.value));
+                set.collect::<Vec<_>>().join("; ")
+            };
+            header.provenance.conf_files.iter().map(|file| (file.path.clone(), settings(file))).collect()
         };
         let (before, after) = (files(old), files(new));
         let mut paths: Vec<&String> = before.keys().chain(after.keys()).collect();

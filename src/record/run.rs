@@ -7,6 +7,7 @@ use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
+use crate::nccl::conf;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
@@ -112,8 +113,25 @@ pub struct LibraryFacts {
 pub struct ConfFile {
     /// Its path.
     pub path: String,
-    /// Its lines that are neither empty nor comments.
+    /// Its lines as they stand there.
     pub lines: Vec<String>,
+    /// Arms whose NCCL reads it; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
+}
+
+impl ConfFile {
+    /// Whether the NCCL of this arm reads it.
+    #[must_use]
+    pub fn is_read_by(&self, arm: Arm) -> bool {
+        self.arms.is_empty() || self.arms.contains(&arm)
+    }
+
+    /// What it sets in an NCCL of this version (the latest, when it is not known).
+    #[must_use]
+    pub fn settings(&self, version: Option<NcclVersion>) -> Vec<conf::Entry> {
+        conf::parse(self.lines.join("\n").as_bytes(), version).entries
+    }
 }
 
 /// What a cell's comparison with the baseline came to.

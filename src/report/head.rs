@@ -180,7 +180,10 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
         });
     }
     let settings = |file: &ConfFile| {
-        format!("{} with {}, read by NCCL under every set", plain(&file.path), plural(file.lines.len(), "line"))
+        let readers: Vec<String> = file.arms.iter().map(|arm| plan.arm_name(*arm)).collect();
+        let under = if readers.is_empty() { "every set".to_owned() } else { readers.join(", ") };
+        let settings = plural(file.settings(None).len(), "setting");
+        format!("{} with {settings}, read by NCCL under {}", plain(&file.path), plain(&under))
     };
     lines.extend(provenance.conf_files.iter().map(|file| Line::new("file", settings(file))));
     let user = |process: &Process| {
