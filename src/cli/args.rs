@@ -61,6 +61,8 @@ pub enum Command {
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
     #[command(after_help = examples::IMPORT)]
     Import(super::import::Import),
+    /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
+    Topo(Topo),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     #[command(after_help = examples::EXPLAIN)]
     Explain {
@@ -101,6 +103,35 @@ pub struct Compare {
     /// What to print: table, json, csv, markdown
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
+}
+
+/// Which box, and what to print.
+#[derive(Debug, Args)]
+pub struct Topo {
+    /// Read a file instead of this box: `nvidia-smi topo -m`, or NCCL's dump of its topology or graphs; - is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["emulate", "devices", "load"])]
+    pub from: Option<PathBuf>,
+    /// Show an emulated box
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// GPUs that ranks would run on, in this rank order [default: all, in CUDA's order]
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',')]
+    pub devices: Vec<u32>,
+    /// Look at the links while data moves, too: an idle card lowers its link's speed. Takes a context on each GPU
+    #[arg(long)]
+    pub load: bool,
+    /// What to print: table, json, dot, svg
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::topology::Form>)]
+    pub format: crate::report::topology::Form,
+    /// Replace host name, UUIDs and paths
+    #[arg(long)]
+    pub redact: bool,
 }
 
 /// The decode step that the all-reduces are part of.

@@ -7,6 +7,7 @@ pub mod drift;
 pub(crate) mod fixture;
 pub mod journal;
 pub mod observed;
+pub mod look;
 pub mod outcome;
 pub mod proofs;
 pub mod redact;

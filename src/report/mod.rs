@@ -15,6 +15,7 @@ mod ink;
 pub mod machine;
 mod sheet;
 pub mod table;
+pub mod topology;
 pub mod why;
 
 pub use ink::{Style, steers};

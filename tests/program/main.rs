@@ -11,5 +11,6 @@ mod interrupt;
 mod output;
 mod settings;
 mod support;
+mod topo;
 mod usage;
 mod verdicts;
