@@ -7,23 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::examples;
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
 use crate::plan::schedule::Rounds;
 use crate::plan::settings::{Percent, duration};
-
-const EXAMPLES: &str = "\
-Examples:
-  ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
-  ncclsweep --emulate --gpus 8                  rehearse without a GPU
-  ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
-  ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
-  ncclsweep --config channels --modes graph,sync --rounds 10
-  ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
-
-Exit status:
-  0 all decided and every gate held   1 a gate failed   2 usage   3 no GPU, driver or library
-  4 incomplete   5 undecided   130 interrupted";
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
 fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
@@ -43,7 +31,7 @@ fn told(error: Error) -> String {
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
-#[command(name = "ncclsweep", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "ncclsweep", version, after_help = examples::SWEEP, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// A command; `sweep` when none is named.
     #[command(subcommand)]
@@ -57,18 +45,24 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
+    #[command(after_help = examples::SWEEP)]
     Sweep(Box<Sweep>),
     /// Show a run again, from its files alone
+    #[command(after_help = examples::REPORT)]
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
+    #[command(after_help = examples::COMPARE)]
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
+    #[command(after_help = examples::ACCEPT)]
     Accept(Box<Accept>),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
+    #[command(after_help = examples::EXPORT)]
     Export(super::export::Export),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
     Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
+    #[command(after_help = examples::IMPORT)]
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
@@ -77,10 +71,30 @@ pub enum Command {
     /// Start a command with the settings of an env set in the environment of all its processes
     Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
+    #[command(after_help = examples::EXPLAIN)]
     Explain {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
+    /// Write a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page of a command, or all pages into a folder
+    #[command(after_help = examples::MAN)]
+    Man {
+        /// The command [default: ncclsweep itself]
+        #[arg(value_name = "COMMAND")]
+        of: Option<String>,
+        /// Write all pages into this folder
+        #[arg(long, value_name = "DIR", conflicts_with = "of")]
+        out: Option<PathBuf>,
+    },
+    /// Write the JSON Schema of run.json
+    #[command(hide = true)]
+    Schema,
 }
 
 /// Two runs, and what counts as the same.
@@ -241,9 +255,12 @@ pub struct Accept {
     /// Write JUnit XML to this file too
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// No progress on stderr
-    #[arg(long, short)]
+    /// No progress and no notes on stderr
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Tell on stderr what each visit measured
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// What to measure, on what, how long, and where results go.
@@ -395,7 +412,10 @@ pub struct Sweep {
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,
-    /// No progress on stderr
-    #[arg(long, short, help_heading = "Results")]
+    /// No progress and no notes on stderr
+    #[arg(long, short, conflicts_with = "verbose", help_heading = "Results")]
     pub quiet: bool,
+    /// Tell on stderr what each visit measured
+    #[arg(long, short, help_heading = "Results")]
+    pub verbose: bool,
 }

@@ -175,5 +175,5 @@ fn probe(libraries: &[machine::Library]) -> Result<Probe> {
         Some(library) => private.library_folder(0, Path::new(&library.path), false)?,
         None => private.file("."),
     };
-    prepare::probe(&inherited, &folder, None, PROBE_LIMIT, &private, &|| interrupt.asked())
+    prepare::probe(&inherited, &folder, None, PROBE_LIMIT, &private, false, &|| interrupt.asked())
 }

@@ -5,8 +5,10 @@ mod args;
 mod audit;
 mod compare;
 mod doctor;
+mod documents;
 mod draft;
 mod dry_run;
+mod examples;
 mod exec;
 mod exit;
 mod explain;
@@ -74,6 +76,9 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Audit(audit)) => audit::run(&audit),
         Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
+        Some(args::Command::Completions { shell }) => documents::completions(shell),
+        Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),
+        Some(args::Command::Schema) => documents::schema(),
         None => sweep::run(&arguments.sweep),
     }
 }

@@ -107,8 +107,14 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
+    if args.verbose {
+        plan.libraries
+            .iter()
+            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+        terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
+    }
     let mut tally = Tally::of(&journal)?;
-    let mut live = Live::new(plan, args.quiet);
+    let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
         setup: &setup,

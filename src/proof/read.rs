@@ -14,7 +14,7 @@ use crate::nccl::words::{Algorithm, Function, Protocol, Transport};
 use crate::units::{Bytes, GBps};
 
 /// What the log of one visit tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Read {
     /// Version of the library, when one only is named.
     pub version: Option<NcclVersion>,
@@ -29,7 +29,7 @@ pub struct Read {
 }
 
 /// A variable NCCL said it read, with one value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnvRead {
     /// Its name.
     pub name: String,
@@ -46,14 +46,14 @@ pub struct EnvRead {
 }
 
 /// A communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CommunicatorRead {
     /// Its ranks, by number.
     pub ranks: Vec<RankRead>,
 }
 
 /// A rank of a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankRead {
     /// Its number.
     pub rank: u32,
@@ -74,7 +74,7 @@ pub struct RankRead {
 }
 
 /// How a rank sends to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hop {
     /// The other.
     pub to: u32,
@@ -83,7 +83,7 @@ pub struct Hop {
 }
 
 /// A result of NCCL's graph search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GraphRead {
     /// 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
     pub pattern: u32,
