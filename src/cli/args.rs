@@ -68,6 +68,10 @@ pub enum Command {
     Audit(Audit),
     /// Start a command with the settings of an env set in the environment of all its processes
     Exec(Exec),
+    /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
+    Export(super::export::Export),
+    /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
+    Import(super::import::Import),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -315,6 +319,9 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
+    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
+    pub checks: Option<u32>,
     /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
@@ -332,7 +339,7 @@ pub struct Sweep {
         conflicts_with_all = [
             "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "seed",
+            "time_limit", "chain", "samples", "checks", "seed",
         ],
         help_heading = "Results"
     )]

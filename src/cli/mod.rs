@@ -9,6 +9,8 @@ mod dry_run;
 mod exec;
 mod exit;
 mod explain;
+mod export;
+mod import;
 mod interrupt;
 mod progress;
 mod report;
@@ -40,9 +42,12 @@ pub fn main() -> Exit {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are answers, not errors: clap prints them to stdout.
-            let wrong = error.use_stderr();
-            let _ = error.print();
-            return if wrong { Exit::Usage } else { Exit::Held };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Held;
+            }
+            exit::show_usage(&error);
+            return Exit::Usage;
         }
     };
     run(arguments).unwrap_or_else(|error| {
@@ -62,6 +67,8 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Audit(audit)) => audit::run(&audit),
         Some(args::Command::Exec(exec)) => exec::run(&exec),
+        Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }
