@@ -8,8 +8,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::examples;
+use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
+use crate::impact::{Step, Weight};
 use crate::plan::schedule::Rounds;
 use crate::plan::settings::{Percent, duration};
 
@@ -167,8 +169,8 @@ pub struct Audit {
 /// Which settings, for which command.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// The env set: its name, or NAME:K=V,…
-    #[arg(long, value_name = "SET", conflicts_with = "from", required_unless_present = "from")]
+    /// The env set: its name, or NAME:K=V,…; with --from one of the run's
+    #[arg(long, value_name = "SET", required_unless_present = "from")]
     pub set: Option<String>,
     /// The fastest set of this run: its folder, or its run.json
     #[arg(long, value_name = "RUN")]
@@ -185,7 +187,7 @@ pub struct Exec {
     /// What the audit prints: table, json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
     pub format: crate::report::audit::Form,
-    /// Start it although NCCL would ignore or misread a setting
+    /// Start it although NCCL would ignore or misread a setting, or the run does not carry the set
     #[arg(long)]
     pub force: bool,
     /// The command, as you start it
@@ -211,12 +213,17 @@ pub struct Impact {
 }
 
 impl Impact {
-    /// The step, when anything of it was asked for.
-    pub fn step(&self) -> crate::error::Result<Option<crate::impact::Step>> {
-        let asked = self.model.is_some() || self.per_step.is_some() || !self.step_time.is_empty();
-        let step =
-            || crate::impact::Step::new(self.model.as_deref(), self.per_step, &self.step_time, self.tokens_per_step);
-        (asked || self.tokens_per_step.is_some()).then(step).transpose()
+    /// The step, when anything of it was asked for or an audit told the sizes of its all-reduces.
+    pub fn step(&self, mix: Option<&Mix>) -> crate::error::Result<Option<Step>> {
+        let (times, tokens) = (&self.step_time, self.tokens_per_step);
+        if let Some(mix) = mix {
+            let weight =
+                |share: &Share| Weight { dtype: share.dtype, elements: share.size.elements, calls: share.calls };
+            let weights = mix.shares.iter().map(weight).collect();
+            return Step::of_mix(weights, self.per_step, times, tokens).map(Some);
+        }
+        let asked = self.model.is_some() || self.per_step.is_some() || !times.is_empty() || tokens.is_some();
+        asked.then(|| Step::new(self.model.as_deref(), self.per_step, times, tokens)).transpose()
     }
 }
 
@@ -295,6 +302,9 @@ pub struct Sweep {
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]
     pub sizes: Vec<String>,
+    /// The sizes and data types of a server's all-reduces, as `audit` counted them, by their share of the calls
+    #[arg(long, value_name = "AUDIT", conflicts_with_all = ["sizes", "dtype", "model"], help_heading = "Cases")]
+    pub sizes_from: Option<PathBuf>,
     /// Data types [default: bf16]
     #[arg(long, value_name = "TYPE,…", value_delimiter = ',', value_parser = read::<Dtype>, help_heading = "Cases")]
     pub dtype: Vec<Dtype>,
@@ -387,7 +397,7 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "seed",
         ],

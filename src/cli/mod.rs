@@ -17,6 +17,7 @@ mod import;
 mod interrupt;
 mod progress;
 mod report;
+mod sizes_from;
 mod sweep;
 mod terminal;
 mod topo;

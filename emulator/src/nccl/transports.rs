@@ -3,8 +3,8 @@
 use std::sync::PoisonError;
 
 use super::comm::Comm;
-use super::{env, log};
 use super::tuning::{RING, TREE};
+use super::{env, log};
 use crate::settings::Version;
 use crate::topology::Transport;
 
