@@ -10,9 +10,10 @@ use clap::Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::terminal;
-use crate::doctor::{self, Checkup, Status, conf, machine, process};
+use crate::doctor::{self, Checkup, Details, Status, conf, machine, process};
 use crate::error::{Error, Kind, Result};
 use crate::nccl::version::NcclVersion;
+use crate::record::redact::Redactor;
 use crate::report;
 use crate::supervisor::{diagnose, library, prepare, private::Private, provenance, python};
 use crate::wire::Probe;
@@ -41,6 +42,9 @@ pub struct Doctor {
     /// The library by whose rules to read: a file, its folder, or a version [default: the one the loader finds]
     #[arg(long, value_name = "PATH|VERSION", conflicts_with_all = ["pid", "pattern", "log", "python"])]
     nccl: Option<String>,
+    /// Replace host name, ids and paths in what is printed
+    #[arg(long)]
+    redact: bool,
     /// What to print: table, json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = form)]
     format: report::doctor::Form,
@@ -63,8 +67,19 @@ pub fn run(args: &Doctor) -> Result<Exit> {
         }
         _ => machine::look(Path::new("/"), of_machine(args)?),
     };
-    report::doctor::write(&checkup, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    let redactor = args.redact.then(|| redactor(&checkup));
+    report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), &mut std::io::stdout().lock())?;
     Ok(exit(&checkup))
+}
+
+/// Knows the names of this host and of those that a log is from.
+fn redactor(checkup: &Checkup) -> Redactor {
+    let mut redactor = Redactor::default();
+    redactor.learn_host(&provenance::host());
+    if let Details::Log(facts) = &checkup.details {
+        facts.processes.iter().for_each(|process| redactor.learn_host(&process.host));
+    }
+    redactor
 }
 
 fn exit(checkup: &Checkup) -> Exit {
