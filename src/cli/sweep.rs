@@ -171,7 +171,7 @@ fn begin(
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
     let deadlines = deadlines(args);
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines };
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
@@ -207,6 +207,7 @@ fn resume(
         deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
+        load: false,
     };
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;

@@ -9,6 +9,7 @@
 pub mod communicator;
 pub mod cuda;
 pub mod nvml;
+mod wiring;
 
 use serde::{Deserialize, Serialize};
 

@@ -6,6 +6,7 @@ pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
+pub mod look;
 pub mod observed;
 pub mod outcome;
 pub mod proofs;

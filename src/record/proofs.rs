@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::Journal;
 use super::run::Header;
 use super::visit::{UsedBy, Visit};
-use crate::error::Result;
 use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
@@ -71,45 +69,75 @@ fn blocks(proof: &VariableProof) -> bool {
     }
 }
 
-/// Proves every arm that completed a visit; visits are read from the journal arm by arm.
-pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
-    if header.provenance.imported.is_some() {
-        // Nobody looked, so nothing is known, not even that the defaults ran.
-        return Ok(Vec::new());
+/// Proves arm after arm, each held against the baseline.
+pub struct Prover<'a> {
+    header: &'a Header,
+    /// What each arm asks for, in the order of the plan's arms.
+    asked: Vec<(Arm, Vec<Asked>)>,
+    baseline: Option<Proven>,
+}
+
+/// What the visits of an arm showed, and what is known by it of each variable in each case.
+struct Proven {
+    visits: Vec<Evidence>,
+    cases: Vec<Vec<VariableProof>>,
+}
+
+impl<'a> Prover<'a> {
+    /// For a run with this header, whose baseline made these visits.
+    #[must_use]
+    pub fn new(header: &'a Header, baseline: &[Visit]) -> Self {
+        let arms: Vec<Arm> = header.plan.arms().collect();
+        let mut asked: Vec<Vec<Asked>> = arms.iter().map(|arm| asked(header, *arm, &Vars::default())).collect();
+        proof::mark_common(&mut asked);
+        let mut prover = Self { header, asked: arms.iter().copied().zip(asked).collect(), baseline: None };
+        prover.baseline = arms.first().and_then(|arm| prover.look(*arm, baseline));
+        prover
     }
-    let plan = &header.plan;
-    let mut asked: Vec<Vec<Asked>> = plan.arms().map(|arm| asked(header, arm, &Vars::default())).collect();
-    proof::mark_common(&mut asked);
-    let mut baseline: Option<(Vec<Evidence>, Vec<Vec<VariableProof>>)> = None;
-    let mut all = Vec::new();
-    for (arm, asked) in plan.arms().zip(asked) {
-        let untimed = journal.entries().iter().find(|entry| entry.arm == arm && entry.untimed);
-        let choices = untimed.map(|entry| journal.read(entry)).transpose()?.and_then(|visit| visit.read);
-        let files = file_lines(header, arm);
-        let mut visits = Vec::new();
-        for entry in journal.measured(arm) {
-            visits.push(evidence(header, &journal.read(entry)?, &asked, &files, choices.as_ref()));
+
+    /// What is known of an arm that made these visits; nothing when none completed.
+    #[must_use]
+    pub fn prove(&self, arm: Arm, visits: &[Visit]) -> Option<ArmProofs> {
+        if self.header.plan.arms().next() == Some(arm) {
+            return self.baseline.as_ref().map(|baseline| self.tell(arm, baseline, None));
         }
-        if visits.is_empty() {
-            continue;
+        let proven = self.look(arm, visits)?;
+        let likeness = match &self.baseline {
+            None => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(base) => proof::likeness(
+                &ArmProof { visits: &proven.visits, cases: &proven.cases },
+                &ArmProof { visits: &base.visits, cases: &base.cases },
+                &self.header.plan.cases,
+            ),
+        };
+        Some(self.tell(arm, &proven, Some(likeness)))
+    }
+
+    fn look(&self, arm: Arm, visits: &[Visit]) -> Option<Proven> {
+        if self.header.provenance.imported.is_some() {
+            // Nobody looked, so nothing is known, not even that the defaults ran.
+            return None;
         }
+        let (_, asked) = self.asked.iter().find(|(of, _)| *of == arm)?;
+        let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
+        let files = file_lines(self.header, arm);
+        let measured = visits.iter().filter(|visit| visit.is_measured());
+        let visits: Vec<_> = measured.map(|visit| evidence(self.header, visit, asked, &files, choices)).collect();
         let of_case = |(index, case)| {
             let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
             proof::combine(&judged)
         };
-        let cases: Vec<Vec<VariableProof>> = plan.cases.iter().enumerate().map(of_case).collect();
-        let first = baseline.is_none() && plan.arms().next() == Some(arm);
-        let likeness = match &baseline {
-            _ if first => None,
-            None => Some(Likeness::Unknown("the baseline completed no visit".to_owned())),
-            Some((base, base_cases)) => Some(proof::likeness(
-                &ArmProof { visits: &visits, cases: &cases },
-                &ArmProof { visits: base, cases: base_cases },
-                &plan.cases,
-            )),
-        };
-        let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(&visits, index, case));
-        all.push(ArmProofs {
+        let cases = self.header.plan.cases.iter().enumerate().map(of_case).collect();
+        (!visits.is_empty()).then_some(Proven { visits, cases })
+    }
+
+    fn tell(&self, arm: Arm, proven: &Proven, likeness: Option<Likeness>) -> ArmProofs {
+        let Proven { visits, cases } = proven;
+        let plan = &self.header.plan;
+        let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(visits, index, case));
+        let proofs = cases.iter().enumerate();
+        let proofs = proofs.flat_map(|(case, proofs)| proofs.iter().map(move |proof| (case, proof.clone())));
+        ArmProofs {
             arm,
             set: plan.sets[arm.set].name.clone(),
             identical_to_baseline: likeness.as_ref().is_some_and(Likeness::is_identical),
@@ -118,19 +146,11 @@ pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
                 Likeness::Different(what) | Likeness::Unknown(what) => Some(what),
             }),
             chosen: by_cases(chosen.enumerate(), |a, b| a == b),
-            variables: by_cases(
-                cases
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(case, proofs)| proofs.iter().map(move |proof| (case, proof.clone()))),
-                |a, b| (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking),
-            ),
-        });
-        if first {
-            baseline = Some((visits, cases));
+            variables: by_cases(proofs, |a, b| {
+                (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking)
+            }),
         }
     }
-    Ok(all)
 }
 
 /// Joins what is the same for several cases; the first case's evidence stands for all of them.

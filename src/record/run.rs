@@ -12,6 +12,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
 pub use crate::proof::Applied;
+use crate::topology::Topology;
 
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
@@ -81,6 +82,12 @@ pub struct Provenance {
     /// Where the figures come from, when another program measured them: one replicate a case, and nothing proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// `CUDA_VISIBLE_DEVICES` as it was inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
 }
 
 /// What another program measured and `ncclsweep import` read.

@@ -50,7 +50,8 @@ pub enum Iommu {
 
 impl Host {
     /// Reads the files below `root`, which is `/` but for tests; `groups` are the IOMMU groups of the GPUs.
-    pub(super) fn read(root: &FilePath, groups: &[u32]) -> Self {
+    #[must_use]
+    pub fn read(root: &FilePath, groups: &[u32]) -> Self {
         Self { machine: machine(root), container: container(root), iommu: iommu(root, groups) }
     }
 }

@@ -12,5 +12,6 @@ mod interrupt;
 mod output;
 mod settings;
 mod support;
+mod topo;
 mod usage;
 mod verdicts;

@@ -8,6 +8,7 @@ mod replay;
 mod simulate;
 mod soak;
 mod table;
+mod versus;
 
 #[derive(Parser)]
 #[command(about)]
@@ -26,6 +27,8 @@ enum Chore {
     Replay(replay::Args),
     /// Try to lose results: every fault in every phase, kills at random moments
     Soak(soak::Args),
+    /// This program and nccl-tests' all_reduce_perf by turns on the same GPUs
+    Versus(versus::Args),
 }
 
 fn main() -> miette::Result<()> {
@@ -34,6 +37,7 @@ fn main() -> miette::Result<()> {
         Chore::Simulate(args) => simulate::run(&args)?,
         Chore::Replay(args) => replay::run(&args)?,
         Chore::Soak(args) => soak::run(&args)?,
+        Chore::Versus(args) => versus::run(&args)?,
     }
     Ok(())
 }
