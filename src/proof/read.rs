@@ -49,7 +49,7 @@ pub struct EnvRead {
 }
 
 /// A buffer in host memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BufferRead {
     /// Its size.
     pub bytes: Bytes,

@@ -74,7 +74,7 @@ fn tell_buffers(comm: &Comm, channel: usize) {
     if !comm.plan.version.since(24) {
         return;
     }
-    let set = |name: &str, default: i64| env::parameter(name).filter(|bytes| *bytes >= 0).unwrap_or(default);
+    let set = |name: &'static str, default: i64| env::parameter(name).filter(|bytes| *bytes >= 0).unwrap_or(default);
     let buffers =
         set("NCCL_BUFFSIZE", 4 << 20) + set("NCCL_LL_BUFFSIZE", 512 << 10) + set("NCCL_LL128_BUFFSIZE", 4_915_200);
     for (end, bytes) in [("r", 4096 + buffers), ("s", 4096)] {

@@ -26,6 +26,8 @@ pub struct Facts {
     pub topology: Option<Topology>,
     /// NCCL libraries, the one that is taken first.
     pub libraries: Vec<Library>,
+    /// Name of the emulated box that GPUs and wiring are of.
+    pub emulated: Option<String>,
     /// Where libraries were looked for.
     pub places: String,
     /// The whole environment.
@@ -126,18 +128,21 @@ pub fn look(root: &Path, mut facts: Facts) -> Checkup {
         schema: SCHEMA,
         subject: "this machine".to_owned(),
         checks,
-        limits: limits(gpus),
+        limits: limits(&facts, gpus),
         details: Details::Machine(Box::new(facts)),
     }
 }
 
-fn limits(gpus: usize) -> Vec<String> {
+fn limits(facts: &Facts, gpus: usize) -> Vec<String> {
     let mut limits = vec![
         "that a path is allowed does not show that it works: only a collective with checked data does (`ncclsweep`)"
             .to_owned(),
     ];
     if gpus == 0 {
         limits.push("no GPU is visible here, so that nothing is known of one".to_owned());
+    }
+    if let Some(name) = &facts.emulated {
+        limits.push(format!("EMULATED: driver, GPUs and links are those of {name}, all else is this machine's"));
     }
     limits
 }

@@ -2,7 +2,7 @@
 
 use super::super::Status;
 use super::{Check, no_gpu};
-use crate::topology::{BusId, Device, Iommu, Kind, Link, Machine, Slot, Topology};
+use crate::topology::{BusId, Device, Iommu, Kind, Lanes, Link, Machine, Slot, Topology};
 use crate::units::plural;
 
 pub(super) fn checks(topology: Option<&Topology>) -> Vec<Check> {
@@ -42,21 +42,21 @@ fn address(bus_id: Option<BusId>) -> String {
 fn links(topology: &Topology, ways: &[Way]) -> Check {
     // Links of which the same is to be said stand in one line.
     let mut said: Vec<(Status, &str, String, Vec<String>)> = Vec::new();
-    let mut note = |what: &'static str, bus_id: Option<BusId>, link_of: Link, slot: Slot| {
-        let (status, text) = link(link_of, slot);
-        match said.iter_mut().find(|of| (of.0, of.1, &of.2) == (status, what, &text)) {
-            Some((.., places)) => places.push(address(bus_id)),
-            None => said.push((status, what, text, vec![address(bus_id)])),
-        }
+    let mut note = |what: &'static str, bus_id: Option<BusId>, (status, text): (Status, String)| match said
+        .iter_mut()
+        .find(|of| (of.0, of.1, &of.2) == (status, what, &text))
+    {
+        Some((.., places)) => places.push(address(bus_id)),
+        None => said.push((status, what, text, vec![address(bus_id)])),
     };
     for (at, gpu) in topology.gpus.iter().enumerate() {
-        note("GPU", gpu.bus_id, topology.link(at), topology.slot(at));
+        note("GPU", gpu.bus_id, link(topology.link(at), topology.slot(at), topology.loaded_link(at)));
     }
     let mut seen: Vec<Option<BusId>> = Vec::new();
     for switch in ways.iter().flat_map(|way| &way.switches) {
         if !seen.contains(&switch.bus_id) {
             seen.push(switch.bus_id);
-            note("switch", switch.bus_id, switch.link, switch.slot);
+            note("switch", switch.bus_id, link(switch.link, switch.slot, None));
         }
     }
     let line = |(status, what, text, places): (_, &str, String, Vec<String>)| {
@@ -74,7 +74,7 @@ fn links(topology: &Topology, ways: &[Way]) -> Check {
 }
 
 /// One link: a width below the device's own is a fault, as power saving lowers the speed alone.
-fn link(link: Link, slot: Slot) -> (Status, String) {
+fn link(link: Link, slot: Slot, loaded: Option<Lanes>) -> (Status, String) {
     let (now, max, slot) = (link.now, link.max, slot.max);
     match (now.width, max.width) {
         (Some(width), Some(most)) if width < most => {
@@ -85,17 +85,27 @@ fn link(link: Link, slot: Slot) -> (Status, String) {
             };
             (Status::Fault, format!("runs on x{width} of x{most}{why}"))
         }
-        (Some(_), Some(_)) => match (max.generation, slot.generation) {
-            (Some(most), Some(slot)) if slot < most => {
-                (Status::Warning, format!("{now}: its slot allows Gen{slot} of Gen{most}"))
-            }
-            // Idle devices lower their speed: no fault.
-            (Some(most), _) if now.generation < Some(most) => {
-                (Status::Ok, format!("{now}, up to Gen{most} under load"))
-            }
-            _ => (Status::Ok, format!("{now}")),
-        },
+        (Some(_), Some(_)) => speed(now, max, slot, loaded.unwrap_or_default()),
         _ => (Status::Unknown, format!("{now}, at most {max}")),
+    }
+}
+
+/// The speed of a link of full width. Idle devices lower theirs, which is no fault; under load it is one.
+fn speed(now: Lanes, max: Lanes, slot: Lanes, loaded: Lanes) -> (Status, String) {
+    let possible = [max.generation, slot.generation].into_iter().flatten().min();
+    match (possible, loaded.generation) {
+        (Some(possible), Some(generation)) if generation < possible => {
+            (Status::Fault, format!("runs at Gen{generation} under load, of Gen{possible}"))
+        }
+        (Some(possible), _) if max.generation > Some(possible) => {
+            let most = max.generation.unwrap_or_default();
+            (Status::Warning, format!("{now}: its slot allows Gen{possible} of Gen{most}"))
+        }
+        (_, Some(_)) => (Status::Ok, format!("{} under load", loaded.or(now))),
+        (Some(possible), None) if now.generation < Some(possible) => {
+            (Status::Ok, format!("{now}, up to Gen{possible} under load"))
+        }
+        _ => (Status::Ok, now.to_string()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use super::super::Status;
 use super::super::files::tree;
 use super::*;
+use crate::topology::{Driver, GpuFacts, Lanes};
 
 /// A machine with GPUs at these paths below `/sys/devices`, each with further attributes, and other files.
 fn machine(gpus: &[(&str, &[(&str, &str)])], files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -176,6 +177,22 @@ fn a_narrow_link_is_a_fault_and_a_slow_idle_one_is_not() {
     let hidden: &[(&str, &str)] = &[("current_link_width", "0"), ("max_link_width", "255")];
     let root = machine(&[(FIRST, hidden)], &[]);
     assert_eq!(check(&root, answered(), "PCIe links").0, Status::Unknown);
+}
+
+#[test]
+fn a_link_that_stays_slow_under_load_is_a_fault() {
+    let idle: &[(&str, &str)] = &[("current_link_speed", "2.5 GT/s PCIe")];
+    let root = machine(&[(FIRST, idle)], &[]);
+    let loaded = |generation| {
+        let kernel = topology::probe(root.path()).unwrap();
+        let lanes = Lanes { generation: Some(generation), width: Some(16) };
+        let facts = GpuFacts { loaded: Some(lanes), ..GpuFacts::default() };
+        let driver = Driver { gpus: vec![("0000:01:00.0".parse().unwrap(), facts)], pairs: Vec::new() };
+        let facts = Facts { topology: Some(topology::merge(kernel, &driver)), ..answered() };
+        check(&root, facts, "PCIe links")
+    };
+    assert_eq!(loaded(5), (Status::Ok, "GPU 0000:01:00.0: Gen5 x16 under load".into()));
+    assert_eq!(loaded(1), (Status::Fault, "GPU 0000:01:00.0: runs at Gen1 under load, of Gen5".into()));
 }
 
 #[test]
