@@ -308,6 +308,8 @@ impl<'a> Measured<'a> {
                 },
                 notes: self.notes(all),
             }),
+            visible_devices: None,
+            topology: None,
         }
     }
 

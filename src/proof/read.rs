@@ -14,7 +14,7 @@ use crate::nccl::words::{Algorithm, Function, Protocol, Transport};
 use crate::units::{Bytes, GBps};
 
 /// What the log of one visit tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Read {
     /// Version of the library, when one only is named.
     pub version: Option<NcclVersion>,
@@ -32,7 +32,7 @@ pub struct Read {
 }
 
 /// A variable NCCL said it read, with one value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnvRead {
     /// Its name.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct EnvRead {
 }
 
 /// A buffer in host memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BufferRead {
     /// Its size.
     pub bytes: Bytes,
@@ -60,14 +60,14 @@ pub struct BufferRead {
 }
 
 /// A communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CommunicatorRead {
     /// Its ranks, by number.
     pub ranks: Vec<RankRead>,
 }
 
 /// A rank of a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankRead {
     /// Its number.
     pub rank: u32,
@@ -88,7 +88,7 @@ pub struct RankRead {
 }
 
 /// How a rank sends to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hop {
     /// The other.
     pub to: u32,
@@ -97,7 +97,7 @@ pub struct Hop {
 }
 
 /// A result of NCCL's graph search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GraphRead {
     /// 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
     pub pattern: u32,

@@ -7,7 +7,7 @@ use std::path::Path as FilePath;
 use serde::{Deserialize, Serialize};
 
 /// The machine around the GPUs, as far as it can be told from inside.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Host {
     /// Whether it is a virtual machine.
@@ -19,7 +19,7 @@ pub struct Host {
 }
 
 /// Real or virtual.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Machine {
     /// No hypervisor shows.
@@ -32,7 +32,7 @@ pub enum Machine {
 }
 
 /// What an IOMMU does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Iommu {
     /// There is none, or it is off.
@@ -50,7 +50,8 @@ pub enum Iommu {
 
 impl Host {
     /// Reads the files below `root`, which is `/` but for tests; `groups` are the IOMMU groups of the GPUs.
-    pub(super) fn read(root: &FilePath, groups: &[u32]) -> Self {
+    #[must_use]
+    pub fn read(root: &FilePath, groups: &[u32]) -> Self {
         Self { machine: machine(root), container: container(root), iommu: iommu(root, groups) }
     }
 }

@@ -8,6 +8,7 @@ mod config_space;
 mod cpus;
 mod draw;
 mod driver;
+mod graphs;
 mod host;
 mod link;
 mod merge;
@@ -21,8 +22,9 @@ mod xml;
 
 pub use address::BusId;
 pub use cpus::CpuList;
-pub use draw::{boxes, dot, matrix, svg, tree};
+pub use draw::{boxes, dot, matrix, p2p, svg, tree};
 pub use driver::{Driver, DriverPair, GpuFacts, P2p, Peering};
+pub use graphs::{Graph, Purpose, parse as parse_graphs};
 pub use host::{Host, Iommu, Machine};
 pub use link::{Lanes, Link, Slot};
 pub use merge::merge;

@@ -5,11 +5,13 @@
 
 mod bad_values;
 mod cases;
+mod doctor;
 mod environment;
 mod failures;
 mod interrupt;
 mod output;
 mod settings;
 mod support;
+mod topo;
 mod usage;
 mod verdicts;

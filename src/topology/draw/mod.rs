@@ -6,7 +6,7 @@ mod terminal;
 
 pub use dot::dot;
 pub use svg::svg;
-pub use terminal::{boxes, matrix, tree};
+pub use terminal::{boxes, matrix, p2p, tree};
 
 use super::link::Lanes;
 use super::model::{Device, Gpu, Kind, NumaNode, Topology};

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{label, link, node_title, notes, nvlinks};
-use crate::topology::{Device, NumaNode, Topology};
+use super::{gpu_name, label, link, node_title, notes, nvlinks, ranks};
+use crate::topology::{Device, NumaNode, Peering, Topology};
 
 /// The PCIe tree, a line for each node; `None` where the source told only paths.
 #[must_use]
@@ -90,29 +90,74 @@ fn cut(text: &str, columns: usize) -> String {
     kept + "…"
 }
 
-/// The matrix of paths over GPUs and network adapters, with the NUMA node of each GPU. Empty without any of them.
+/// The matrix of paths over GPUs and network adapters, by rank where ranks are known, with the NUMA node of each GPU. Empty
+/// without any of them.
 #[must_use]
 pub fn matrix(topology: &Topology) -> String {
-    if topology.gpus.is_empty() && topology.nics.is_empty() {
-        return String::new();
-    }
-    let gpus = topology.gpus.iter().map(|gpu| format!("GPU{}", gpu.index));
-    let names: Vec<_> = gpus.chain(topology.nics.iter().map(|nic| nic.name.clone())).collect();
+    let nics = topology.nics.iter().map(|nic| (nic.name.clone(), nic.name.clone()));
+    let names: Vec<_> = gpu_names(topology).chain(nics).collect();
     let cells = |row: usize| {
         let numa = topology.gpus.get(row).map(|gpu| gpu.numa.map_or_else(|| "?".into(), |numa| numa.to_string()));
         let paths = (0..names.len()).map(move |column| topology.cell(row, column).to_string());
         paths.chain([numa.unwrap_or_default()]).collect::<Vec<_>>()
     };
-    let header: Vec<_> = names.iter().cloned().chain(["NUMA".into()]).collect();
-    let rows: Vec<_> = (0..names.len()).map(cells).collect();
-    let width = |column: usize| rows.iter().chain([&header]).map(|row| row[column].chars().count()).max();
-    let widths: Vec<_> = (0..header.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let margin = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let rows = names.iter().enumerate().map(|(row, (name, _))| (name.clone(), cells(row))).collect();
+    grid(names.iter().map(|(_, short)| short.clone()).chain(["NUMA".into()]).collect(), rows)
+}
 
+/// What the driver says that the GPU of each row may do with the memory of the GPU of each column.
+#[must_use]
+pub fn p2p(topology: &Topology) -> String {
+    let word = |row: usize, column: usize| {
+        if row == column {
+            return "X".to_owned();
+        }
+        let told = topology.p2p(row, column);
+        let word =
+            if told.read == told.write { told.read.to_string() } else { format!("{}/{}", told.read, told.write) };
+        let atomics = if told.atomics == Peering::Supported { "+A" } else { "" };
+        // NVML says what could be, CUDA what a process gets.
+        let refused = if told.access == Some(false) && told.is_allowed() == Some(true) { " (not by CUDA)" } else { "" };
+        format!("{word}{atomics}{refused}")
+    };
+    let names: Vec<_> = gpu_names(topology).collect();
+    let row = |at: usize| (0..names.len()).map(|column| word(at, column)).collect::<Vec<_>>();
+    let rows = names.iter().enumerate().map(|(at, (name, _))| (name.clone(), row(at))).collect();
+    grid(names.iter().map(|(_, short)| short.clone()).collect(), rows)
+}
+
+/// The GPUs as rows and columns name them: by rank where ranks are known.
+fn gpu_names(topology: &Topology) -> impl Iterator<Item = (String, String)> + '_ {
+    let ranked = topology.gpus.iter().any(|gpu| !gpu.ranks.is_empty());
+    topology.gpus.iter().enumerate().map(move |(at, gpu)| {
+        let name = gpu_name(topology, at);
+        match ranks(gpu) {
+            none if none.is_empty() && ranked => (format!("-  {name}"), name),
+            none if none.is_empty() => (name.clone(), name),
+            ranks => {
+                let short = gpu.ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+                (format!("{ranks}  {name}"), short)
+            }
+        }
+    })
+}
+
+/// Rows of words under a header.
+fn grid(header: Vec<String>, rows: Vec<(String, Vec<String>)>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |column: usize| {
+        rows.iter().map(|(_, row)| &row[column]).chain([&header[column]]).map(|cell| cell.width()).max()
+    };
+    let widths: Vec<_> = (0..header.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let margin = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+    let padded = |text: &str, to: usize| format!("{text}{}", " ".repeat(to.saturating_sub(text.width())));
     let mut drawn = String::new();
-    for (name, row) in std::iter::once((String::new(), &header)).chain(names.iter().cloned().zip(&rows)) {
-        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("  {cell:<width$}")).collect();
-        let _ = writeln!(drawn, "{}", format!("{name:<margin$}{cells}").trim_end());
+    for (name, row) in std::iter::once(("", &header)).chain(rows.iter().map(|(name, row)| (name.as_str(), row))) {
+        let cells: String =
+            row.iter().zip(&widths).map(|(cell, width)| format!("  {}", padded(cell, *width))).collect();
+        let _ = writeln!(drawn, "{}", format!("{}{cells}", padded(name, margin)).trim_end());
     }
     drawn
 }
