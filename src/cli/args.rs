@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
-use crate::plan::schedule::Rounds;
+use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
 
 const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ Examples:
   ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
+  ncclsweep --launch threads,processes          does a process per rank cost anything?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
 
 Exit status:
@@ -164,6 +165,12 @@ pub struct Sweep {
     /// Number of ranks; more than GPUs puts several on each (NCCL 2.30 or later) [default: one per GPU]
     #[arg(long, value_name = "N", help_heading = "GPUs")]
     pub ranks: Option<u32>,
+    /// How ranks are started: threads of one process, processes, or both as a factor [default: threads]
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_parser = read::<Launch>, help_heading = "GPUs")]
+    pub launch: Vec<Launch>,
+    /// Use so many further communicators in turn with the first; several numbers are a factor [default: 0]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "GPUs")]
+    pub alive: Vec<u32>,
     /// Measure although other processes use the GPUs; the results say so
     #[arg(long, help_heading = "GPUs")]
     pub allow_busy: bool,
@@ -220,6 +227,9 @@ pub struct Sweep {
     /// Variables under every set, the default's too
     #[arg(long, value_name = "K=V,…", help_heading = "Env sets")]
     pub base: Vec<String>,
+    /// Variables of one rank's process alone; an empty value takes one away. Repeat for more (with --launch processes)
+    #[arg(long, value_name = "RANK:K=V,…", help_heading = "Env sets")]
+    pub rank_env: Vec<String>,
     /// Drop inherited NCCL_* variables
     #[arg(long, help_heading = "Env sets")]
     pub clean_env: bool,
@@ -273,7 +283,7 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "seed",
         ],

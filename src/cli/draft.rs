@@ -1,13 +1,14 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::ranks;
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
 use crate::plan::config::{Config, STANDARD};
-use crate::plan::env_set::{self, EnvSet, PCIE_LL, Vars};
+use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
@@ -28,6 +29,9 @@ pub struct Draft {
     clean_env: bool,
     devices: Devices,
     ranks: Option<u32>,
+    launches: Vec<Launch>,
+    alive: Vec<u32>,
+    rank_env: Vec<RankEnv>,
     wrap: Vec<String>,
     rounds: Rounds,
     communicators: u32,
@@ -63,6 +67,7 @@ impl Draft {
         }
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
+        let launches = ranks::launches(args, config)?;
         Ok(Self {
             cases: cases(args, config)?,
             sets,
@@ -71,6 +76,9 @@ impl Draft {
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config)?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
+            alive: ranks::alive(args, config)?,
+            rank_env: ranks::rank_env(&args.rank_env, &launches)?,
+            launches,
             wrap: wrap(args)?,
             rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),
             communicators: args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS),
@@ -93,6 +101,7 @@ impl Draft {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
+        ranks::check(&self.rank_env, ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
         }
@@ -121,7 +130,9 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
-            launch: Launch::Threads,
+            launches: self.launches,
+            alive: self.alive,
+            rank_env: self.rank_env,
             wrap: self.wrap,
             rounds: self.rounds,
             communicators: self.communicators,

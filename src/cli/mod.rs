@@ -9,6 +9,7 @@ mod exit;
 mod explain;
 mod interrupt;
 mod progress;
+mod ranks;
 mod report;
 mod sweep;
 mod terminal;

@@ -15,6 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
+use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
@@ -223,11 +224,14 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
     let mut warnings = Vec::new();
     for (library, taken) in plan.libraries.iter().enumerate() {
-        let sets = plan
-            .sets
-            .iter()
-            .enumerate()
-            .map(|(set, of)| (of.name.as_str(), setup.environment(plan, Arm { set, library })));
+        let mut sets: Vec<(String, Environment)> = Vec::new();
+        for (set, of) in plan.sets.iter().enumerate() {
+            let arm = Arm { set, library, ..plan.baseline() };
+            sets.push((of.name.clone(), setup.environment(plan, arm)));
+            let own = plan.rank_env.iter().map(|own| own.rank);
+            sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
+        }
+        let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
         let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
         for warning in checked::refuse_errors(found)? {
             let warning = warning.to_string();

@@ -218,7 +218,7 @@ fn what_nccl_chose_is_told_by_set_and_size() {
             OfCases { cases: vec![case], what: Chosen { transports, ..Chosen::default() } }
         };
         stored.run.proofs = vec![ArmProofs {
-            arm: crate::plan::schedule::Arm { set: 1, library: 0 },
+            arm: crate::plan::schedule::Arm { set: 1, ..Default::default() },
             set: "pcie-ll".into(),
             identical_to_baseline: false,
             difference: None,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Journal;
 use super::run::Header;
-use super::visit::{UsedBy, Visit};
+use super::visit::{UsedBy, Visit, WorkerFacts};
 use crate::error::Result;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
@@ -92,10 +92,16 @@ pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
             proof::combine(&judged)
         };
         let cases: Vec<Vec<VariableProof>> = plan.cases.iter().enumerate().map(of_case).collect();
-        let first = baseline.is_none() && plan.arms().next() == Some(arm);
+        let first = baseline.is_none() && plan.baseline() == arm;
         let likeness = match &baseline {
             _ if first => None,
             None => Some(Likeness::Unknown("the baseline completed no visit".to_owned())),
+            Some(_) if arm.launch != plan.baseline().launch => {
+                Some(Likeness::Different("how ranks are started".to_owned()))
+            }
+            Some(_) if arm.alive != plan.baseline().alive => {
+                Some(Likeness::Different("how many communicators take turns".to_owned()))
+            }
             Some((base, base_cases)) => Some(proof::likeness(
                 &ArmProof { visits: &visits, cases: &cases },
                 &ArmProof { visits: base, cases: base_cases },
@@ -144,14 +150,25 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     let plan = &header.plan;
     let none = Vars::default();
     let inherited = if plan.clean_env { &none } else { &header.provenance.inherited };
-    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, &plan.sets[arm.set].vars)];
+    let set = &plan.sets[arm.set].vars;
+    // What single ranks have of their own is asked for of all where nothing else is: the others lack it.
+    let elsewhere = |name: &str| [inherited, &plan.base, set].iter().any(|vars| vars.get(name).is_some());
+    let own = plan.rank_env.iter().flat_map(|own| own.vars.iter());
+    let own = Vars::from_iter(own.filter(|(name, value)| !value.is_empty() && !elsewhere(name)));
+    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, set), (Origin::Rank, &own)];
     proof::asked(&layers, tool)
+}
+
+/// The environments of the processes: of one with all ranks, or of one for each.
+fn seen(worker: &WorkerFacts, ranks: u32) -> Vec<Seen> {
+    let others = worker.others.iter().map(|other| Seen { ranks: vec![other.rank], variables: other.variables.clone() });
+    let first = if worker.others.is_empty() { (0..ranks).collect() } else { vec![0] };
+    [Seen { ranks: first, variables: worker.variables.clone() }].into_iter().chain(others).collect()
 }
 
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
 fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
-    let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
     let tool = worker.map(|worker| {
         let set_by_us = worker.variables.iter().filter(|(name, _)| TOOL_VARIABLES.contains(name));
@@ -171,9 +188,9 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&R
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
-        communicators: plan.communicators,
+        communicators: plan.communicators * visit.arm.in_turn(),
         asked,
-        seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
+        seen: worker.map(|worker| seen(worker, plan.ranks)).unwrap_or_default(),
         files: lines.collect(),
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),

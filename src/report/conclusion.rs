@@ -16,13 +16,14 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let modes = run.header.plan.modes();
     if candidates.is_empty() {
-        return vec![format!("only {} was measured: nothing to compare", name(run, Arm { set: 0, library: 0 }))];
+        return vec![format!("only {} was measured: nothing to compare", name(run, run.header.plan.baseline()))];
     }
     let sentence = |mode: Mode| -> Vec<String> {
         if candidates.len() > SENTENCES {
             return summed_up(run, &candidates, mode);
         }
-        candidates.iter().map(|&arm| format!("{} is {}", name(run, arm), one(run, arm, mode))).collect()
+        let verb = if run.header.plan.varies_launch_alone() { "are" } else { "is" };
+        candidates.iter().map(|&arm| format!("{} {verb} {}", name(run, arm), one(run, arm, mode))).collect()
     };
     let mut sentences = Vec::new();
     for &mode in &modes {
@@ -34,7 +35,7 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
 
 /// `faster than default at all 4 sizes: 0.54–0.61 of its time`: what a set is.
 fn one(run: &Run, arm: Arm, mode: Mode) -> String {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let cells = of(run, arm, mode);
     let all = cells.len();
     if all == 0 {
@@ -87,7 +88,7 @@ fn joint(run: &Run, arm: Arm, mode: Mode) -> Option<String> {
 
 /// The sentences of a run with many sets: how many are what, and which is the fastest.
 fn summed_up(run: &Run, candidates: &[Arm], mode: Mode) -> Vec<String> {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let everywhere = |verdict: Verdict| {
         let holds = |&&arm: &&Arm| {
             let cells = of(run, arm, mode);

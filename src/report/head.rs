@@ -2,7 +2,7 @@
 
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
-use crate::plan::env_set::{EnvSet, Vars};
+use crate::plan::env_set::{EnvSet, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run};
 use crate::units::{duration, plural};
@@ -57,6 +57,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
     lines.push(Line::new("sampled", sampled(run)));
@@ -83,9 +84,12 @@ fn driver(provenance: &Provenance) -> String {
 }
 
 fn ranks(plan: &Plan) -> String {
-    let launch = match plan.launch {
+    let launch = |launch: &Launch| match launch {
         Launch::Threads => "threads of one process",
+        Launch::Processes => "processes of their own",
     };
+    let launches: Vec<&str> = plan.launches.iter().map(launch).collect();
+    let launch = launches.join(", and ");
     let (ranks, gpus) = (plan.ranks as usize, plan.devices.len());
     if plan.oversubscribed() {
         let shared = Tone::Bad.ink("oversubscribed");
@@ -93,6 +97,12 @@ fn ranks(plan: &Plan) -> String {
     } else {
         format!("{launch} · one on each of {}", plural(gpus, "GPU"))
     }
+}
+
+/// Communicators that take turns, where there are several.
+fn in_turn(plan: &Plan) -> Option<String> {
+    let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
+    (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(", and ")))
 }
 
 fn libraries(plan: &Plan) -> Vec<String> {
@@ -162,6 +172,8 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
             Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
+    let own = |of: &RankEnv| Line::new("one rank", format!("rank {}: {}", of.rank, assignments(&of.vars)));
+    lines.extend(plan.rank_env.iter().map(own));
     let settings = |file: &ConfFile| {
         format!("{} with {}, read by NCCL under every set", plain(&file.path), plural(file.lines.len(), "line"))
     };

@@ -52,7 +52,7 @@ fn title(run: &Run, step: &Step) -> String {
         Some(model) => format!(" ({})", model.name),
         None => String::new(),
     };
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let time = step.time_ms.map_or_else(String::new, |time| format!(" · {} ms under {base}", units::significant(time)));
     let became = step.became_ms.map_or_else(String::new, |time| format!(", became {} ms", units::significant(time)));
     format!("{} · {} all-reduces{model}{time}{became}", Tone::Strong.ink("per decode step"), step.all_reduces)
@@ -118,7 +118,7 @@ fn time(cell: &Cell) -> Option<Figure> {
 
 /// What the cell is worth against the baseline's.
 fn worth(run: &Run, step: &Step, cell: &Cell) -> Option<Worth> {
-    let baseline = find(run, Arm { set: 0, library: 0 }, cell.case).and_then(time)?;
+    let baseline = find(run, run.header.plan.baseline(), cell.case).and_then(time)?;
     let ratio = Figure { value: cell.ratio?, interval: cell.ratio_interval };
     Some(step.worth(baseline, ratio))
 }

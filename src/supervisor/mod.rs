@@ -1,10 +1,11 @@
-//! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit
-//! ([`child`]), watches it, records what it found ([`sweep`]).
+//! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit,
+//! or one per rank ([`crew`]), watches them, records what it found ([`sweep`]).
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
 pub mod bench;
 pub mod child;
+pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
@@ -13,6 +14,7 @@ pub mod library;
 pub mod nccl_log;
 pub mod prepare;
 pub mod private;
+pub mod process;
 pub mod provenance;
 mod risk;
 mod shm;

@@ -18,6 +18,7 @@ struct CellRow<'a> {
     set: &'a str,
     nccl: NcclVersion,
     launch: Launch,
+    alive: u32,
     ranks: u32,
     gpus: usize,
     oversubscribed: bool,
@@ -57,6 +58,7 @@ impl<'a> CellRow<'a> {
             set: &cell.set,
             nccl: cell.nccl,
             launch: cell.launch,
+            alive: cell.alive,
             ranks: cell.ranks,
             gpus: run.header.plan.devices.len(),
             oversubscribed: run.header.plan.oversubscribed(),
@@ -96,6 +98,8 @@ struct ObservationRow<'a> {
     backend: Backend,
     set: &'a str,
     nccl: NcclVersion,
+    launch: Launch,
+    alive: u32,
     mode: Mode,
     dtype: Dtype,
     op: Op,
@@ -117,6 +121,8 @@ impl<'a> ObservationRow<'a> {
             backend: header.backend,
             set: &plan.sets[visit.arm.set].name,
             nccl: plan.libraries[visit.arm.library].version,
+            launch: visit.arm.launch,
+            alive: visit.arm.alive,
             mode: case.mode,
             dtype: case.dtype,
             op: case.op,
@@ -177,9 +183,9 @@ mod tests {
         let mut text = Vec::new();
         cells(&run, &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r#"
-        backend,set,nccl,launch,ranks,gpus,oversubscribed,mode,dtype,op,in_place,size,size_bytes,elements,visits,replicates,median_us,interval_low_us,interval_high_us,mean_us,p95_us,p99_us,min_us,algbw_gbps,busbw_gbps,ratio,ratio_low,ratio_high,verdict,verdict_reason,applied,checked_outputs,wrong_outputs
-        cuda,default,2.28.9,threads,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
-        cuda,pcie-ll,2.28.9,threads,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
+        backend,set,nccl,launch,alive,ranks,gpus,oversubscribed,mode,dtype,op,in_place,size,size_bytes,elements,visits,replicates,median_us,interval_low_us,interval_high_us,mean_us,p95_us,p99_us,min_us,algbw_gbps,busbw_gbps,ratio,ratio_low,ratio_high,verdict,verdict_reason,applied,checked_outputs,wrong_outputs
+        cuda,default,2.28.9,threads,0,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
+        cuda,pcie-ll,2.28.9,threads,0,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
         "#);
     }
 
@@ -192,10 +198,10 @@ mod tests {
         let mut text = Vec::new();
         observations(&run.header, &run.visits, &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r"
-        backend,set,nccl,mode,dtype,op,in_place,size_bytes,visit,round,completed,communicator,sample,time_us
-        cuda,default,2.28.9,graph,bf16,sum,false,14336,0,0,true,0,0,48.0
-        cuda,default,2.28.9,graph,bf16,sum,false,14336,0,0,true,0,1,48.5
-        cuda,default,2.28.9,graph,bf16,sum,false,28672,0,0,true,0,,48.2
+        backend,set,nccl,launch,alive,mode,dtype,op,in_place,size_bytes,visit,round,completed,communicator,sample,time_us
+        cuda,default,2.28.9,threads,0,graph,bf16,sum,false,14336,0,0,true,0,0,48.0
+        cuda,default,2.28.9,threads,0,graph,bf16,sum,false,14336,0,0,true,0,1,48.5
+        cuda,default,2.28.9,threads,0,graph,bf16,sum,false,28672,0,0,true,0,,48.2
         ");
     }
 }
