@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{Batch, Dtype, Engine, Operation, View};
-use crate::clock::Nanos;
+use crate::clock::{self, Nanos};
 use crate::fault::{self, Kind, Moment, Phase};
 use crate::noise::Mode;
+use crate::remote::{self, Link, Outcome};
 
 /// One rank's all-reduce.
 #[derive(Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct Collective {
     pub operation: Operation,
     /// What it truly takes on the device, µs, without noise.
     pub micros: f64,
+    /// Algorithm, protocol and channels.
+    pub choice: u64,
 }
 
 impl Collective {
@@ -27,7 +30,12 @@ impl Collective {
     }
 
     fn agrees(&self, other: &Collective) -> bool {
-        (self.count, self.dtype, self.operation) == (other.count, other.dtype, other.operation)
+        self.kind() == other.kind()
+    }
+
+    fn kind(&self) -> remote::Kind {
+        let Collective { count, dtype, operation, choice, .. } = *self;
+        remote::Kind { count, dtype, operation, choice }
     }
 }
 
@@ -51,6 +59,13 @@ pub(super) struct BatchArrival {
 pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
+    /// To the ranks of other processes; and which ranks are of this one.
+    link: Option<Arc<Link>>,
+    own: Vec<bool>,
+    /// Communicators of this process's ranks that are still there.
+    left: usize,
+    /// The collective that all ranks of this process have come to, and the hub has yet to answer.
+    told: Option<Moment>,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
     /// Collectives run so far; runs of one graph step count once.
@@ -75,6 +90,8 @@ pub(super) struct Memo {
 }
 
 const MEMOS: usize = 8;
+/// How many communicators there are, for factors on the true time: no variable of NCCL has this name.
+const ALIVE: &str = "ALIVE";
 /// Errors as CUDA reports them after a kernel went wrong.
 const LAUNCH_FAILED: u32 = 719;
 const ILLEGAL_ADDRESS: u32 = 700;
@@ -83,9 +100,14 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, ranks: usize) -> Group {
+    pub(crate) fn new(number: u64, own: Vec<bool>, link: Option<Arc<Link>>) -> Group {
+        let ranks = own.len();
         Group {
             number,
+            link,
+            left: own.iter().filter(|own| **own).count(),
+            own,
+            told: None,
             arrivals: (0..ranks).map(|_| None).collect(),
             batches: (0..ranks).map(|_| None).collect(),
             calls: 0,
@@ -127,10 +149,72 @@ impl Engine {
             return false;
         }
         group.arrivals[rank] = Some(Arrival { stream, at, collective, times, mode });
-        if group.hung || group.arrivals.iter().any(Option::is_none) {
+        if group.hung || group.told.is_some() || !group.all_are_there() {
             return false;
         }
-        self.run_collective(index)
+        if group.link.is_some() { self.tell_hub(index) } else { self.run_collective(index) }
+    }
+
+    /// All ranks of this process have come to a collective of several processes.
+    fn tell_hub(&mut self, index: usize) -> bool {
+        let group = &mut self.groups[index];
+        let all = || group.arrivals.iter().flatten();
+        let Some(first) = all().next() else { return false };
+        let (leader, mode) = (Arc::clone(&first.collective), first.mode);
+        if !all().all(|arrival| arrival.collective.agrees(&leader)) {
+            return false;
+        }
+        let times = all().map(|arrival| arrival.times).min().unwrap_or(1);
+        let at = all().map(|arrival| arrival.at).max().unwrap_or(0);
+        let moment = group.moment(mode, leader.bytes());
+        group.told = Some(moment);
+        let Some(slow) = self.strike(index, moment) else { return false };
+        let slow = slow * self.slowed_by_others();
+        let (kind, micros, box_time) = (leader.kind(), leader.micros, clock::of_box());
+        let group = &self.groups[index];
+        let input = |arrival: &Arrival| {
+            let Collective { rank, send, receive, .. } = *arrival.collective;
+            self.memory.read(send, arrival.collective.bytes()).map(|view| (rank, view, send == receive))
+        };
+        let inputs: Vec<_> = group.arrivals.iter().flatten().filter_map(input).collect();
+        if let Some(link) = &group.link {
+            link.arrive(&remote::Arrival { kind, times, mode, at, box_time, micros, slow }, &inputs);
+        }
+        false
+    }
+
+    /// The hub's answer: the collective of this process's ranks is done.
+    pub(crate) fn finish(&mut self, index: usize, outcome: &Outcome) {
+        let Some(group) = self.groups.get_mut(index).filter(|group| !group.aborted) else { return };
+        let Some(moment) = group.told.take() else { return };
+        let arrivals: Vec<Arrival> = group.arrivals.iter_mut().filter_map(Option::take).collect();
+        clock::note_box(outcome.box_time);
+        for arrival in &arrivals {
+            self.memory.write(arrival.collective.receive, &outcome.result);
+            self.spoil_result(arrival, moment);
+            self.streams[arrival.stream].consume(outcome.times, outcome.end);
+            self.ready.push(arrival.stream);
+        }
+        if let Some(first) = arrivals.first() {
+            self.advance(first.stream);
+        }
+    }
+
+    /// The factor of further communicators that are there (`NCCLSWEEP_EMULATE_SCALE=ALIVE=2:1.03`).
+    fn slowed_by_others(&self) -> f64 {
+        let settings = self.settings;
+        settings.scale(|name| {
+            (name == ALIVE).then(|| self.groups.iter().filter(|(_, group)| group.left > 0).count().to_string())
+        })
+    }
+
+    /// A rank of this process has no more use for a communicator.
+    pub(crate) fn leave(&mut self, index: usize) {
+        let Some(group) = self.groups.get_mut(index) else { return };
+        group.left = group.left.saturating_sub(1);
+        if let Some(link) = group.link.as_ref().filter(|_| group.left == 0) {
+            link.close();
+        }
     }
 
     fn run_collective(&mut self, index: usize) -> bool {
@@ -157,6 +241,7 @@ impl Engine {
         let noise = settings.noise.communicator(settings.seed, mode, number, leader.bytes())
             * settings.noise.call(settings.seed, mode, number, call);
         let eager = if mode == Mode::Graph { 1.0 } else { 1.0 + settings.machine.host.eager_share };
+        let slow = slow * self.slowed_by_others();
         let took = leader.micros * f64::from(times) * noise * eager * slow * 1e3;
         for arrival in &arrivals {
             self.streams[arrival.stream].consume(times, start + took as Nanos);
@@ -205,6 +290,11 @@ impl Engine {
 }
 
 impl Group {
+    /// Whether all ranks of this process have come.
+    fn all_are_there(&self) -> bool {
+        self.arrivals.iter().zip(&self.own).all(|(arrival, own)| arrival.is_some() || !own)
+    }
+
     /// Counts a collective and says which moment it is for the faults.
     fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
         let (phase, nth) = if mode == Mode::Graph {

@@ -18,7 +18,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use crate::cuda::Handle;
 use crate::{abi, settings};
 
-pub(crate) use comm::graphs_changed;
+pub(crate) use comm::{graphs_changed, join_remote};
 pub(crate) use log::flood as flood_log;
 
 /// An error of NCCL.
