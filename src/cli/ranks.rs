@@ -4,7 +4,7 @@ use super::args::Sweep;
 use crate::error::{Error, Result};
 use crate::plan::config::Config;
 use crate::plan::env_set::{self, RankEnv};
-use crate::plan::schedule::Launch;
+use crate::plan::schedule::{Launch, Plan};
 
 /// Renumbers the GPUs of a process, which is told its GPU by number.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -46,6 +46,14 @@ pub(super) fn rank_env(flags: &[String], launches: &[Launch]) -> Result<Vec<Rank
             .help("--devices says which GPU each rank has"));
     }
     Ok(all)
+}
+
+/// What is to be said of a plan before its figures are read.
+pub(super) fn warnings(plan: &Plan) -> Vec<String> {
+    let turns = plan.oversubscribed() && plan.launches.contains(&Launch::Processes);
+    let said = "processes that share a GPU take turns on it, some milliseconds each, unless MPS runs: their figures are of \
+                these turns";
+    turns.then(|| said.to_owned()).into_iter().collect()
 }
 
 /// Whether the ranks that have variables of their own are there.

@@ -9,6 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
+use super::ranks;
 use super::terminal;
 use crate::compare;
 use crate::error::{Error, Kind, Result};
@@ -222,7 +223,7 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = Vec::new();
+    let mut warnings = ranks::warnings(plan);
     for (library, taken) in plan.libraries.iter().enumerate() {
         let mut sets: Vec<(String, Environment)> = Vec::new();
         for (set, of) in plan.sets.iter().enumerate() {

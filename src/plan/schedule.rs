@@ -220,7 +220,10 @@ impl Plan {
             name = format!("{name} @ {}", self.libraries[arm.library].version);
         }
         let launch = several(self.launches.len()).then(|| arm.launch.to_string());
-        let alive = several(self.alive.len()).then(|| format!("{} alive", arm.in_turn()));
+        let alive = several(self.alive.len()).then(|| match arm.in_turn() {
+            1 => "alone".to_owned(),
+            several => format!("{several} in turn"),
+        });
         let ways: Vec<String> = launch.into_iter().chain(alive).collect();
         if ways.is_empty() { name } else { format!("{name} ({})", ways.join(", ")) }
     }
@@ -275,8 +278,8 @@ mod tests {
         assert_eq!(arms.len(), 8);
         assert_eq!(plan.baseline(), Arm { launch: Launch::Processes, ..Arm::default() });
         let names: Vec<String> = arms.iter().map(|arm| plan.arm_name(*arm)).collect();
-        assert_eq!(names[0], "default (processes, 1 alive)");
-        assert_eq!(names[7], "pcie-ll (threads, 3 alive)");
+        assert_eq!(names[0], "default (processes, alone)");
+        assert_eq!(names[7], "pcie-ll (threads, 3 in turn)");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn ranks(plan: &Plan) -> String {
 /// Communicators that take turns, where there are several.
 fn in_turn(plan: &Plan) -> Option<String> {
     let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
-    (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(", and ")))
+    (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(" or ")))
 }
 
 fn libraries(plan: &Plan) -> Vec<String> {
@@ -172,7 +172,7 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
             Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
-    let own = |of: &RankEnv| Line::new("one rank", format!("rank {}: {}", of.rank, assignments(&of.vars)));
+    let own = |of: &RankEnv| Line::new("one rank", format!("rank {} {}", of.rank, own(&of.vars)));
     lines.extend(plan.rank_env.iter().map(own));
     let settings = |file: &ConfFile| {
         format!("{} with {}, read by NCCL under every set", plain(&file.path), plural(file.lines.len(), "line"))
@@ -197,6 +197,15 @@ fn sets(plan: &Plan) -> Vec<Line> {
         Line { label: "sets", lead: format!("{name}{}", " ".repeat(longest - width(name))), text }
     };
     plan.sets.iter().zip(&names).map(line).collect()
+}
+
+/// What one rank has of its own: `with NCCL_ALGO=Tree`, `without NCCL_PROTO`.
+fn own(vars: &Vars) -> String {
+    let one = |(name, value): (&str, &str)| match value {
+        "" => format!("without {}", plain(name)),
+        value => format!("with {}={}", plain(name), plain(value)),
+    };
+    vars.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn assignments(vars: &Vars) -> String {

@@ -23,6 +23,10 @@ struct Signs<'a> {
     ll128: bool,
     /// Several ranks share a GPU.
     oversubscribed: bool,
+    /// Ranks are processes.
+    processes: bool,
+    /// Single ranks have variables of their own.
+    mismatched: bool,
     /// A variable in the worker's environment and its value.
     variables: Vec<(&'a str, &'a str)>,
 }
@@ -62,6 +66,8 @@ impl<'a> Signs<'a> {
             p2p: uses_p2p(visit),
             ll128: visit.used.iter().any(|by| by.used.protocol == Protocol::Ll128),
             oversubscribed: plan.oversubscribed(),
+            processes: visit.arm.is_processes(),
+            mismatched: !plan.rank_env.is_empty(),
             variables: worker.flat_map(|worker| worker.variables.iter()).collect(),
         }
     }

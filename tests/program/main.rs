@@ -8,6 +8,7 @@ mod environment;
 mod failures;
 mod interrupt;
 mod output;
+mod processes;
 mod settings;
 mod support;
 mod usage;
