@@ -261,12 +261,30 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use crate::record::fixture;
-
     use super::*;
 
     fn plan() -> Plan {
-        fixture::two_sets().header.plan
+        let ll = EnvSet { name: "pcie-ll".into(), ..EnvSet::baseline() };
+        Plan {
+            sets: vec![EnvSet::baseline(), ll],
+            expect: Vec::new(),
+            base: Vars::default(),
+            clean_env: false,
+            libraries: vec![Library { path: "/opt/libnccl.so.2".into(), version: NcclVersion::new(2, 28, 3) }],
+            cases: Vec::new(),
+            devices: vec![0, 1],
+            ranks: 2,
+            launches: threads(),
+            alive: none_alive(),
+            rank_env: Vec::new(),
+            wrap: Vec::new(),
+            rounds: Rounds::Auto,
+            communicators: 6,
+            measure: Measure::default(),
+            tolerance: 0.05,
+            time_limit_s: None,
+            seed: 1,
+        }
     }
 
     #[test]

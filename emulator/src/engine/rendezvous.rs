@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Batch, Dtype, Engine, Operation, View};
-use crate::clock::{self, Nanos};
+use crate::clock::Nanos;
 use crate::fault::{self, Kind, Moment, Phase};
 use crate::noise::Mode;
-use crate::remote::{self, Link, Outcome};
+use crate::remote::{self, Link};
 
 /// One rank's all-reduce.
 #[derive(Debug, PartialEq)]
@@ -29,11 +29,11 @@ impl Collective {
         self.count * self.dtype.size()
     }
 
-    fn agrees(&self, other: &Collective) -> bool {
+    pub(super) fn agrees(&self, other: &Collective) -> bool {
         self.kind() == other.kind()
     }
 
-    fn kind(&self) -> remote::Kind {
+    pub(super) fn kind(&self) -> remote::Kind {
         let Collective { count, dtype, operation, choice, .. } = *self;
         remote::Kind { count, dtype, operation, choice }
     }
@@ -42,10 +42,10 @@ impl Collective {
 /// A rank waiting at its collective.
 pub(super) struct Arrival {
     pub stream: usize,
-    at: Nanos,
-    collective: Arc<Collective>,
-    times: u32,
-    mode: Mode,
+    pub at: Nanos,
+    pub collective: Arc<Collective>,
+    pub times: u32,
+    pub mode: Mode,
 }
 
 /// A rank waiting at its sends and receives.
@@ -60,12 +60,12 @@ pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
     /// To the ranks of other processes; and which ranks are of this one.
-    link: Option<Arc<Link>>,
+    pub(super) link: Option<Arc<Link>>,
     own: Vec<bool>,
     /// Communicators of this process's ranks that are still there.
-    left: usize,
+    pub(super) left: usize,
     /// The collective that all ranks of this process have come to, and the hub has yet to answer.
-    told: Option<Moment>,
+    pub(super) told: Option<Moment>,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
     /// Collectives run so far; runs of one graph step count once.
@@ -90,8 +90,6 @@ pub(super) struct Memo {
 }
 
 const MEMOS: usize = 8;
-/// How many communicators there are, for factors on the true time: no variable of NCCL has this name.
-const ALIVE: &str = "ALIVE";
 /// Errors as CUDA reports them after a kernel went wrong.
 const LAUNCH_FAILED: u32 = 719;
 const ILLEGAL_ADDRESS: u32 = 700;
@@ -153,68 +151,6 @@ impl Engine {
             return false;
         }
         if group.link.is_some() { self.tell_hub(index) } else { self.run_collective(index) }
-    }
-
-    /// All ranks of this process have come to a collective of several processes.
-    fn tell_hub(&mut self, index: usize) -> bool {
-        let group = &mut self.groups[index];
-        let all = || group.arrivals.iter().flatten();
-        let Some(first) = all().next() else { return false };
-        let (leader, mode) = (Arc::clone(&first.collective), first.mode);
-        if !all().all(|arrival| arrival.collective.agrees(&leader)) {
-            return false;
-        }
-        let times = all().map(|arrival| arrival.times).min().unwrap_or(1);
-        let at = all().map(|arrival| arrival.at).max().unwrap_or(0);
-        let moment = group.moment(mode, leader.bytes());
-        group.told = Some(moment);
-        let Some(slow) = self.strike(index, moment) else { return false };
-        let slow = slow * self.slowed_by_others();
-        let (kind, micros, box_time) = (leader.kind(), leader.micros, clock::of_box());
-        let group = &self.groups[index];
-        let input = |arrival: &Arrival| {
-            let Collective { rank, send, receive, .. } = *arrival.collective;
-            self.memory.read(send, arrival.collective.bytes()).map(|view| (rank, view, send == receive))
-        };
-        let inputs: Vec<_> = group.arrivals.iter().flatten().filter_map(input).collect();
-        if let Some(link) = &group.link {
-            link.arrive(&remote::Arrival { kind, times, mode, at, box_time, micros, slow }, &inputs);
-        }
-        false
-    }
-
-    /// The hub's answer: the collective of this process's ranks is done.
-    pub(crate) fn finish(&mut self, index: usize, outcome: &Outcome) {
-        let Some(group) = self.groups.get_mut(index).filter(|group| !group.aborted) else { return };
-        let Some(moment) = group.told.take() else { return };
-        let arrivals: Vec<Arrival> = group.arrivals.iter_mut().filter_map(Option::take).collect();
-        clock::note_box(outcome.box_time);
-        for arrival in &arrivals {
-            self.memory.write(arrival.collective.receive, &outcome.result);
-            self.spoil_result(arrival, moment);
-            self.streams[arrival.stream].consume(outcome.times, outcome.end);
-            self.ready.push(arrival.stream);
-        }
-        if let Some(first) = arrivals.first() {
-            self.advance(first.stream);
-        }
-    }
-
-    /// The factor of further communicators that are there (`NCCLSWEEP_EMULATE_SCALE=ALIVE=2:1.03`).
-    fn slowed_by_others(&self) -> f64 {
-        let settings = self.settings;
-        settings.scale(|name| {
-            (name == ALIVE).then(|| self.groups.iter().filter(|(_, group)| group.left > 0).count().to_string())
-        })
-    }
-
-    /// A rank of this process has no more use for a communicator.
-    pub(crate) fn leave(&mut self, index: usize) {
-        let Some(group) = self.groups.get_mut(index) else { return };
-        group.left = group.left.saturating_sub(1);
-        if let Some(link) = group.link.as_ref().filter(|_| group.left == 0) {
-            link.close();
-        }
     }
 
     fn run_collective(&mut self, index: usize) -> bool {
@@ -296,7 +232,7 @@ impl Group {
     }
 
     /// Counts a collective and says which moment it is for the faults.
-    fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
+    pub(super) fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
         let (phase, nth) = if mode == Mode::Graph {
             self.replays += 1;
             (Phase::Replay, self.replays)
@@ -324,7 +260,7 @@ impl Group {
 /// What a fault does to a collective of all ranks.
 impl Engine {
     /// Applies faults that hit a running collective; the factor on its time, or None when it never ends.
-    fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
+    pub(super) fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
         let mut slow = 1.0;
         if self.settings.faults.is_empty() {
             return Some(slow);
@@ -373,7 +309,7 @@ impl Engine {
     }
 
     /// Changes one element of a rank's result where a fault says so.
-    fn spoil_result(&mut self, arrival: &Arrival, moment: Moment) {
+    pub(super) fn spoil_result(&mut self, arrival: &Arrival, moment: Moment) {
         if self.settings.faults.is_empty() {
             return;
         }

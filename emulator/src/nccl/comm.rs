@@ -2,22 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, RwLock};
 
-use super::lists::Complaint;
 use super::plan::{Choice, Plan};
 use super::profiler::{self, Context};
-use super::{
-    INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, Nccl, NcclError, SYSTEM, UNHANDLED_CUDA, env, log, story, transports,
-};
+use super::{INVALID_ARGUMENT, Nccl, NcclError, SYSTEM, UNHANDLED_CUDA, joining, log, story, transports};
 use crate::clock;
 use crate::cuda::{self, Handle};
-use crate::engine::{self, Collective, Group, Kind, Slab};
+use crate::engine::{self, Collective, Kind, Slab};
 use crate::fault::{self, Kind as Fault, Moment, Phase};
-use crate::remote::{Home, Link, hub};
+use crate::remote::hub;
 use crate::settings;
+
+/// Process, its nonce, and the number of a communicator.
+pub(super) type Key = (u64, u64, u64);
 
 /// `ncclUniqueId`: 128 bytes that only their library reads.
 #[derive(Clone, Copy)]
@@ -25,10 +24,10 @@ use crate::settings;
 pub(crate) struct UniqueId {
     magic: u64,
     /// Counted within the process: it numbers the communicators.
-    number: u64,
-    process: u64,
+    pub(super) number: u64,
+    pub(super) process: u64,
     /// Names the socket of the process, together with its id.
-    nonce: u64,
+    pub(super) nonce: u64,
     rest: [u64; 12],
 }
 
@@ -47,11 +46,11 @@ impl UniqueId {
     }
 
     /// Whether this process made it.
-    fn is_own(&self) -> bool {
+    pub(super) fn is_own(&self) -> bool {
         self.process == u64::from(std::process::id())
     }
 
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         (self.process, self.nonce, self.number)
     }
 }
@@ -91,123 +90,6 @@ pub(crate) fn find(handle: Handle) -> Nccl<Arc<Comm>> {
     })
 }
 
-/// Process, its nonce, and the number of a communicator.
-type Key = (u64, u64, u64);
-
-/// GPU and home of a rank.
-type Place = (usize, Home);
-
-/// A communicator that is being joined.
-struct Joining {
-    /// Where each rank that has come is. In a process that did not make the id only its own ranks are known, until all have come.
-    places: Vec<Option<Place>>,
-    /// The hub's connections to other processes.
-    others: Vec<UnixStream>,
-    /// To the hub, where ranks are in several processes.
-    link: Option<Arc<Link>>,
-    /// Which of the processes this is.
-    process: usize,
-    complete: bool,
-    group: Option<usize>,
-    plan: Option<Result<Arc<Plan>, Arc<Complaint>>>,
-    /// Ranks of this process that have yet to go on.
-    left: usize,
-}
-
-impl Joining {
-    fn new(ranks: usize) -> Joining {
-        Joining {
-            places: vec![None; ranks],
-            others: Vec::new(),
-            link: None,
-            process: 0,
-            complete: false,
-            group: None,
-            plan: None,
-            left: 0,
-        }
-    }
-
-    /// A rank has come; `Err` when it does not fit.
-    fn add(&mut self, ranks: usize, rank: usize, place: Place) -> Nccl<()> {
-        if self.places.len() != ranks || self.places.get(rank).is_none_or(Option::is_some) {
-            log::warn(
-                "bootstrap.cc:412",
-                &format!("rank {rank} of {ranks} does not fit the communicator being joined"),
-            );
-            return Err(INVALID_USAGE);
-        }
-        self.places[rank] = Some(place);
-        Ok(())
-    }
-
-    /// All places are known.
-    fn settle(&mut self) {
-        self.complete = true;
-        self.left = self.places.iter().flatten().filter(|(_, home)| home.process == self.process).count();
-        CHANGED.notify_all();
-    }
-
-    /// In the process that made the id: opens the hub once all have come, when some are in other processes.
-    fn open_when_complete(&mut self, number: u64) {
-        let all: Option<Vec<Place>> = self.places.iter().copied().collect();
-        let Some(all) = all else { return };
-        if !self.others.is_empty()
-            && let Ok((hub_end, own_end)) = UnixStream::pair()
-        {
-            let link = Arc::new(Link::new(own_end));
-            hub::open(number, &all, hub_end, std::mem::take(&mut self.others));
-            let follower = Arc::clone(&link);
-            // The first message says what is known here.
-            std::thread::spawn(move || follower.ready().and_then(|_| follower.follow()));
-            self.link = Some(link);
-        }
-        self.settle();
-    }
-}
-
-static JOINING: LazyLock<Mutex<HashMap<Key, Joining>>> = LazyLock::new(Mutex::default);
-static CHANGED: Condvar = Condvar::new();
-
-fn joining() -> MutexGuard<'static, HashMap<Key, Joining>> {
-    JOINING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A rank of another process joins a communicator whose id was made here; tells which of its processes that one is.
-pub(crate) fn join_remote(
-    number: u64,
-    ranks: usize,
-    rank: usize,
-    gpu: usize,
-    host: u64,
-    stream: &UnixStream,
-    process: Option<usize>,
-) -> Option<usize> {
-    let key = (std::process::id().into(), hub::nonce(), number);
-    let mut all = joining();
-    let joining = all.entry(key).or_insert_with(|| Joining::new(ranks));
-    let process = match process {
-        Some(process) => process,
-        None => {
-            joining.others.push(stream.try_clone().ok()?);
-            joining.others.len()
-        }
-    };
-    joining.add(ranks, rank, (gpu, Home { process, host })).ok()?;
-    joining.open_when_complete(number);
-    Some(process)
-}
-
-/// Tells hosts apart: what NCCL_HOSTID says, else all are one.
-fn host() -> u64 {
-    static HOST: OnceLock<u64> = OnceLock::new();
-    *HOST.get_or_init(|| {
-        let Some(id) = env::get("NCCL_HOSTID").filter(|id| !id.is_empty()) else { return 0 };
-        log::info(log::ENV, &format!("NCCL_HOSTID set by environment to {id}"));
-        id.bytes().fold(1, |hash, byte| crate::noise::mix(hash ^ u64::from(byte)))
-    })
-}
-
 /// A rank that has said it is there, and has yet to wait for the others.
 pub(crate) struct Joined {
     id: UniqueId,
@@ -237,42 +119,8 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     };
     let who = story::Who { rank, ranks, device, gpu, hash: id.hash(), comm: handle };
     story::on_join(&who);
-    let mut all = joining();
-    let joining = all.entry(id.key()).or_insert_with(|| Joining::new(ranks));
-    joining.add(ranks, rank, (gpu, Home { process: 0, host: host() }))?;
-    if id.is_own() {
-        joining.open_when_complete(id.number);
-    } else {
-        join_elsewhere(joining, id, ranks, rank, gpu).map_err(|error| {
-            log::warn("misc/socket.cc:460", &format!("the process that made the id cannot be reached: {error}"));
-            SYSTEM
-        })?;
-    }
+    joining::add(id, ranks, rank, gpu)?;
     Ok(Joined { id: *id, who, index, handle })
-}
-
-/// Tells the process that made the id; the first rank of this process makes the connection, and a thread waits until all have
-/// joined.
-fn join_elsewhere(joining: &mut Joining, id: &UniqueId, ranks: usize, rank: usize, gpu: usize) -> std::io::Result<()> {
-    let link = match &joining.link {
-        Some(link) => Arc::clone(link),
-        None => {
-            let link = Arc::new(Link::to(id.process, id.nonce)?);
-            let (follower, key) = (Arc::clone(&link), id.key());
-            std::thread::spawn(move || {
-                let (process, places) = follower.ready()?;
-                if let Some(joining) = self::joining().get_mut(&key) {
-                    joining.process = process;
-                    joining.places = places.into_iter().map(Some).collect();
-                    joining.settle();
-                }
-                follower.follow()
-            });
-            joining.link = Some(Arc::clone(&link));
-            link
-        }
-    };
-    link.join(id.number, ranks, rank, gpu, host())
 }
 
 fn bad_rank(ranks: c_int, rank: c_int) -> NcclError {
@@ -285,7 +133,7 @@ impl Joined {
     pub(crate) fn finish(self) -> Nccl<Handle> {
         let (Joined { id, who, index, handle }, rank, ranks) = (&self, self.who.rank, self.who.ranks);
         let device = who.device;
-        let (plan, group) = self.meet()?;
+        let (plan, group) = joining::meet(id)?;
         story::on_plan(who, &plan);
         let profiler = profiler::attach(id.hash(), ranks, rank);
         story::on_tuned(who, &plan);
@@ -307,62 +155,6 @@ impl Joined {
         story::on_complete(who);
         Ok(*handle as Handle)
     }
-
-    fn meet(&self) -> Nccl<(Arc<Plan>, usize)> {
-        let key = self.id.key();
-        let mut all = joining();
-        loop {
-            if all.get_mut(&key).ok_or(INTERNAL)?.complete {
-                break;
-            }
-            all = CHANGED.wait(all).unwrap_or_else(PoisonError::into_inner);
-        }
-        let joining = all.get_mut(&key).ok_or(INTERNAL)?;
-        let places = || joining.places.iter().flatten().copied();
-        if joining.plan.is_none() {
-            joining.plan = Some(make_plan(places().unzip()));
-        }
-        let group = *joining.group.get_or_insert_with(|| {
-            let own = joining.places.iter().flatten().map(|(_, home)| home.process == joining.process).collect();
-            let group = engine::lock().groups.insert(Group::new(self.id.number, own, joining.link.clone()));
-            if let Some(link) = &joining.link {
-                link.group.get_or_init(|| group);
-            }
-            group
-        });
-        let plan = joining.plan.clone().ok_or(INTERNAL)?;
-        joining.left -= 1;
-        if joining.left == 0 {
-            all.remove(&key);
-        }
-        match plan {
-            Ok(plan) => Ok((plan, group)),
-            Err(complaint) => {
-                story::on_refused();
-                log::warn(complaint.place, &complaint.message);
-                Err(INVALID_USAGE)
-            }
-        }
-    }
-}
-
-/// Decides for a communicator, or says why it cannot be.
-fn make_plan((gpus, homes): (Vec<usize>, Vec<Home>)) -> Result<Arc<Plan>, Arc<Complaint>> {
-    let settings = settings::get();
-    let same = |rank: usize, other: usize| gpus[rank] == gpus[other] && homes[rank].host == homes[other].host;
-    let twice = (0..gpus.len()).find_map(|rank| Some((rank, (0..rank).find(|other| same(rank, *other))?)));
-    if let Some((rank, other)) = twice {
-        let bus = format!("{:x}", settings.machine.slots[gpus[rank]].address);
-        if !settings.nccl.since(30) {
-            let message = format!("Duplicate GPU detected : rank {other} and rank {rank} both on CUDA device {bus}");
-            return Err(Arc::new(Complaint { place: "init.cc:808", message }));
-        }
-        if env::parameter("NCCL_MULTI_RANK_GPU_ENABLE") != Some(1) {
-            let message = format!("Multiple Ranks are using the same GPU {bus}: set NCCL_MULTI_RANK_GPU_ENABLE=1");
-            return Err(Arc::new(Complaint { place: "init.cc:1102", message }));
-        }
-    }
-    Plan::new(settings, gpus, homes).map(Arc::new).map_err(Arc::new)
 }
 
 /// Faults that strike in a call of the communicator's life.

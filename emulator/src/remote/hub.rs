@@ -74,10 +74,13 @@ struct Hub {
     state: Mutex<State>,
 }
 
+/// What a process said, with the inputs of its ranks.
+type Told = (Arrival, Vec<(usize, Input)>);
+
 #[derive(Default)]
 struct State {
-    /// What the processes that have come to the next collective said, with the inputs of their ranks.
-    waiting: Vec<Option<(Arrival, Vec<(usize, Input)>)>>,
+    /// Of the processes that have come to the next collective.
+    waiting: Vec<Option<Told>>,
     /// Inputs by process and slot.
     inputs: Vec<Vec<Option<View>>>,
     results: Vec<Option<Memo>>,
