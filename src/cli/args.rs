@@ -1,5 +1,6 @@
 //! Arguments as they are written. [`super::draft`] turns them into settings.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -64,6 +65,16 @@ pub enum Command {
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
     Accept(Box<Accept>),
+    /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
+    Export(super::export::Export),
+    /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
+    Import(super::import::Import),
+    /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
+    Topo(Topo),
+    /// Run a command and tell what NCCL did in each of its processes: settings, algorithm and protocol for each size
+    Audit(Audit),
+    /// Start a command with the settings of an env set in the environment of all its processes
+    Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -84,6 +95,87 @@ pub struct Compare {
     /// What to print: table, json, csv, markdown
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
+}
+
+/// Which box, and what to print.
+#[derive(Debug, Args)]
+pub struct Topo {
+    /// Read a file instead of this box: `nvidia-smi topo -m`, or NCCL's dump of its topology or graphs; - is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["emulate", "devices", "load"])]
+    pub from: Option<PathBuf>,
+    /// Show an emulated box
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// GPUs that ranks would run on, in this rank order [default: all, in CUDA's order]
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',')]
+    pub devices: Vec<u32>,
+    /// Look at the links while data moves, too: an idle card lowers its link's speed. Takes a context on each GPU
+    #[arg(long)]
+    pub load: bool,
+    /// What to print: table, json, dot, svg
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::topology::Form>)]
+    pub format: crate::report::topology::Form,
+    /// Replace host name, UUIDs and paths
+    #[arg(long)]
+    pub redact: bool,
+}
+
+/// What to watch, and what is expected of it.
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Watch an audit that runs, or show one again: its folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "command"], required_unless_present = "command")]
+    pub watch: Option<PathBuf>,
+    /// Fail (exit 1) unless every all-reduce ran as this env set says: its name, or NAME:K=V,…
+    #[arg(long, value_name = "SET")]
+    pub expect: Option<String>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Which settings, for which command.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// The env set: its name, or NAME:K=V,…
+    #[arg(long, value_name = "SET", conflicts_with = "from", required_unless_present = "from")]
+    pub set: Option<String>,
+    /// The fastest set of this run: its folder, or its run.json
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<PathBuf>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub config: Option<PathBuf>,
+    /// Audit the command, and fail (exit 1) unless every all-reduce ran as the set says
+    #[arg(long)]
+    pub audit: bool,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR", requires = "audit")]
+    pub out: Option<PathBuf>,
+    /// What the audit prints: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// Start it although NCCL would ignore or misread a setting
+    #[arg(long)]
+    pub force: bool,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
 }
 
 /// The decode step that the all-reduces are part of.
@@ -268,6 +360,9 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
+    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
+    pub checks: Option<u32>,
     /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
@@ -285,7 +380,7 @@ pub struct Sweep {
         conflicts_with_all = [
             "gpus", "devices", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "seed",
+            "time_limit", "chain", "samples", "checks", "seed",
         ],
         help_heading = "Results"
     )]

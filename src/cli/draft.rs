@@ -268,6 +268,7 @@ fn measure(args: &Sweep) -> Measure {
         launches: chain,
         batches: samples.div_ceil(2),
         calls: samples * 10,
+        checks: args.checks.unwrap_or(standard.checks),
     }
 }
 

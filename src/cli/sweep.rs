@@ -27,6 +27,7 @@ use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
 use crate::supervisor::private::Private;
+use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
 
@@ -171,13 +172,14 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let deadlines = deadlines(args);
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
     fit(&header)?;
@@ -202,16 +204,19 @@ fn resume(
     }
     let header = reopened.header;
     fit(&header)?;
+    let deadlines = deadlines(args);
     let wanted = Wanted {
+        deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
+        load: false,
     };
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
     if !args.allow_busy {
         bench.check_idle(&header.plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
@@ -223,7 +228,12 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = ranks::warnings(plan);
+    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
+    let mut warnings: Vec<String> = match plan.clean_env {
+        true => Vec::new(),
+        false => provenance::left_out().into_iter().map(left_out).collect(),
+    };
+    warnings.extend(ranks::warnings(plan));
     for (library, taken) in plan.libraries.iter().enumerate() {
         let mut sets: Vec<(String, Environment)> = Vec::new();
         for (set, of) in plan.sets.iter().enumerate() {
@@ -244,7 +254,8 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
     Ok(warnings)
 }
 
-fn default_folder(header: &Header, redacted: bool) -> PathBuf {
+/// `results/TIME-HOST-GPUS`
+pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
     let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

@@ -54,6 +54,11 @@ impl Management {
         Nvml::builder().lib_path(library.as_os_str()).init().map(Self).map_err(missing)
     }
 
+    /// The library itself.
+    pub(super) fn library(&self) -> &Nvml {
+        &self.0
+    }
+
     /// Version of the kernel driver.
     pub fn driver_version(&self) -> Result<String, GpuError> {
         self.0.sys_driver_version().map_err(missing)

@@ -20,6 +20,9 @@ pub struct NcclVersion {
 }
 
 impl NcclVersion {
+    /// Stands where nobody told the version.
+    pub const UNKNOWN: Self = Self::new(0, 0, 0);
+
     /// The release `major.minor.patch`.
     #[must_use]
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {

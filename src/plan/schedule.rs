@@ -53,15 +53,26 @@ pub struct Measure {
     pub batches: u32,
     /// `sync`: lone calls, each one sample.
     pub calls: u32,
+    /// How often the data is checked: chains of calls of its own, and [`LOOKS`](Self::LOOKS) times as many looks at the output
+    /// between the timed calls.
+    #[serde(default = "once")]
+    pub checks: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200 }
+        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once() }
     }
 }
 
 impl Measure {
+    /// Looks at the output between the timed calls, for each check.
+    pub const LOOKS: u32 = 3;
+
     /// Samples of one replicate in `mode`.
     #[must_use]
     pub fn samples(&self, mode: Mode) -> usize {

@@ -119,6 +119,7 @@ impl fmt::Display for Source {
             Self::Plugin(Api::V2) => "profiler plugin v2",
             Self::Plugin(Api::V3) => "profiler plugin v3",
             Self::Plugin(Api::V4) => "profiler plugin v4",
+            Self::Plugin(Api::V5) => "profiler plugin v5",
             Self::Log => "NCCL's log, rank 0 for all",
         })
     }

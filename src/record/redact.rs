@@ -83,6 +83,10 @@ impl Redactor {
         for gpu in &provenance.gpus {
             redactor.learn_gpu(&gpu.uuid);
         }
+        let others = provenance.topology.iter().flat_map(|topology| &topology.gpus);
+        for facts in others.filter_map(|gpu| gpu.driver.as_ref()) {
+            redactor.learn_gpu(facts.uuid.as_deref().unwrap_or_default());
+        }
         for process in &provenance.busy {
             redactor.learn_gpu(&process.gpu);
             redactor.learn_pid(process.pid);

@@ -7,13 +7,18 @@ use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
+use crate::nccl::conf;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
 pub use crate::proof::Applied;
+use crate::topology::Topology;
 
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
+
+/// Stands where an imported run does not tell.
+pub const UNKNOWN: &str = "unknown";
 
 /// Where the figures come from. Figures of different backends are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +79,26 @@ pub struct Provenance {
     /// Name of the emulated box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
+    /// Where the figures come from, when another program measured them: one replicate a case, and nothing proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// `CUDA_VISIBLE_DEVICES` as it was inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+}
+
+/// What another program measured and `ncclsweep import` read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// Names of the files.
+    pub files: Vec<String>,
+    /// The program, with its version where it tells.
+    pub program: String,
+    /// What a reader must know before trusting the figures.
+    pub notes: Vec<String>,
 }
 
 /// One NCCL library.
@@ -94,8 +119,25 @@ pub struct LibraryFacts {
 pub struct ConfFile {
     /// Its path.
     pub path: String,
-    /// Its lines that are neither empty nor comments.
+    /// Its lines as they stand there.
     pub lines: Vec<String>,
+    /// Arms whose NCCL reads it; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
+}
+
+impl ConfFile {
+    /// Whether the NCCL of this arm reads it.
+    #[must_use]
+    pub fn is_read_by(&self, arm: Arm) -> bool {
+        self.arms.is_empty() || self.arms.contains(&arm)
+    }
+
+    /// What it sets in an NCCL of this version (the latest, when it is not known).
+    #[must_use]
+    pub fn settings(&self, version: Option<NcclVersion>) -> Vec<conf::Entry> {
+        conf::parse(self.lines.join("\n").as_bytes(), version).entries
+    }
 }
 
 /// What a cell's comparison with the baseline came to.

@@ -90,12 +90,38 @@ impl Checks {
     }
 }
 
+/// Calls whose outputs are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Among {
+    /// The first call of a communicator and case.
+    First,
+    /// The timed calls.
+    Timed,
+    /// The calls of an untimed chain, each with an output of its own.
+    #[default]
+    Chain,
+}
+
+impl std::fmt::Display for Among {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::First => "first calls",
+            Self::Timed => "timed calls",
+            Self::Chain => "checked chain",
+        })
+    }
+}
+
 /// An element that is not what the reduction of the inputs gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WrongElement {
     /// Rank that holds it.
     pub rank: u32,
-    /// Which all-reduce of the chain.
+    /// Among which calls it was found.
+    #[serde(default)]
+    pub among: Among,
+    /// Which of them, counted from 0.
     pub call: u32,
     /// Element index.
     pub element: u64,
@@ -235,4 +261,12 @@ pub struct Visit {
     pub read: Option<Read>,
     /// Measurements, also those of a visit that ended early.
     pub replicates: Vec<Replicate>,
+}
+
+impl Visit {
+    /// Whether its figures count: timed, and completed with right data.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        !self.untimed && self.outcome.is_completed()
+    }
 }

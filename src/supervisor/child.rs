@@ -37,15 +37,15 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         self.0.id()
     }
 
-    /// Waits for the child to exit by itself; `None` when it does not within `limit`.
-    pub fn wait(&mut self, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-        self.0.wait(0, limit)
+    /// Waits for the child to exit by itself; `None` when it does not within `limit`, or must not be waited for any longer.
+    pub fn wait(&mut self, limit: Duration, enough: impl Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
+        self.0.wait(0, limit, enough)
     }
 
     /// Ends the child and all of its group.
     pub fn end(&mut self) -> std::io::Result<ExitStatus> {
         self.0.end()?;
-        let status = self.0.wait(0, Duration::ZERO)?;
+        let status = self.0.wait(0, Duration::ZERO, || false)?;
         status.ok_or_else(|| std::io::Error::other("a killed process is still there"))
     }
 }

@@ -126,16 +126,21 @@ impl<T> Crew<T> {
         self.members.len()
     }
 
-    /// Waits for a member to exit by itself; `None` when it does not within `limit`.
-    pub fn wait(&mut self, place: usize, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-        self.members[place].wait(limit)
+    /// Waits for a member to exit by itself; `None` when it does not within `limit`, or must not be waited for any longer.
+    pub fn wait(
+        &mut self,
+        place: usize,
+        limit: Duration,
+        enough: impl Fn() -> bool,
+    ) -> std::io::Result<Option<ExitStatus>> {
+        self.members[place].wait(limit, &enough)
     }
 
-    /// Waits for all members to exit by themselves; false when one does not within `limit`.
-    pub fn wait_for_all(&mut self, limit: Duration) -> std::io::Result<bool> {
+    /// Waits for all members to exit by themselves; false when one does not within `limit`, or must not be waited for.
+    pub fn wait_for_all(&mut self, limit: Duration, enough: impl Fn() -> bool) -> std::io::Result<bool> {
         let deadline = Instant::now() + limit;
         for member in &mut self.members {
-            if member.wait(deadline.saturating_duration_since(Instant::now()))?.is_none() {
+            if member.wait(deadline.saturating_duration_since(Instant::now()), &enough)?.is_none() {
                 return Ok(false);
             }
         }
@@ -146,7 +151,7 @@ impl<T> Crew<T> {
     pub fn end(&mut self) -> std::io::Result<()> {
         let shared = shm::held_by(self.id());
         self.signal(Signal::SIGTERM);
-        let asked = self.wait_for_all(GRACE);
+        let asked = self.wait_for_all(GRACE, || false);
         // Descendants that ignored the question get no second one.
         self.signal(Signal::SIGKILL);
         let reaped = self.members.iter_mut().try_for_each(|member| member.reap().map(|_| ()));

@@ -116,15 +116,15 @@ impl Process {
         self.gone.get().is_some_and(|gone| gone.elapsed() >= ago)
     }
 
-    /// Waits for it to exit by itself; `None` when it does not within `limit`.
-    pub(super) fn wait(&mut self, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    /// Waits for it to exit by itself; `None` when it does not within `limit`, or must not be waited for any longer.
+    pub(super) fn wait(&mut self, limit: Duration, enough: &dyn Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(200);
         loop {
             if let Some(status) = self.handle.try_wait()? {
                 return Ok(Some(status));
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || enough() {
                 return Ok(None);
             }
             std::thread::sleep(pause);

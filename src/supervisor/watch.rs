@@ -104,10 +104,10 @@ impl<'a> Watch<'a> {
                 }
             }
             if let Some(ranks) = self.doing.take() {
-                self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs(), ranks });
+                self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks });
             }
         }
-        self.ended(crew)
+        self.ended(crew, flooded, interrupted)
     }
 
     fn note(&mut self, event: Event, from: usize, workers: usize, progress: &mut dyn FnMut(Progress)) {
@@ -164,26 +164,37 @@ impl<'a> Watch<'a> {
     }
 
     /// The end of the worker that fell silent decides where nothing was said.
-    fn ended(&mut self, crew: &mut Crew<Event>) -> Outcome {
+    fn ended(
+        &mut self,
+        crew: &mut Crew<Event>,
+        flooded: &dyn Fn() -> Option<u64>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Outcome {
         let last_word = self.verdict.take();
         let limit = self.pace.exit();
-        let status = match &last_word {
-            Some(Outcome::Completed | Outcome::WrongData) => crew.wait_for_all(limit).map(|_| None),
+        let enough = || interrupted() || flooded().is_some();
+        let gone = match &last_word {
+            Some(Outcome::Completed | Outcome::WrongData) => crew.wait_for_all(limit, enough),
             // Others may wait for the one that failed, so they are not waited for.
-            None | Some(Outcome::Failed { .. } | Outcome::WorkerError { .. }) => crew.wait(self.from, limit),
-            Some(_) => Ok(None),
+            None | Some(Outcome::Failed { .. } | Outcome::WorkerError { .. }) => {
+                crew.wait(self.from, limit, enough).map(|status| status.is_some())
+            }
+            Some(_) => Ok(false),
         };
-        let gone = crew.wait_for_all(Duration::ZERO).unwrap_or(false);
-        let ended = if gone { Ok(()) } else { crew.end() };
-        // A worker that fell silent and stayed was killed: that it was a signal says nothing then, but nothing else is known.
-        let status = match status {
-            Ok(None) => ended.and_then(|()| crew.wait(self.from, Duration::ZERO)),
-            status => status,
-        };
+        let ours = !gone.unwrap_or(false);
+        let all_gone = crew.wait_for_all(Duration::ZERO, || false).unwrap_or(false);
+        let ended = if all_gone { Ok(()) } else { crew.end() };
+        let status = ended.and_then(|()| crew.wait(self.from, Duration::ZERO, || false));
         self.clock(|timings| &mut timings.exit);
         let at = self.at.map(|at| At { rank: (crew.size() > 1).then_some(self.from as u32), ..at });
         match (last_word, status) {
             (Some(word), _) => word,
+            // Our own kill says nothing of the worker: what counts is why it had to be.
+            (None, _) if ours && interrupted() => Outcome::Interrupted,
+            (None, _) if ours => match flooded() {
+                Some(mib) => Outcome::Flooded { mib, at: self.at },
+                None => Outcome::TimedOut { at, seconds: limit.as_secs_f64(), ranks: Vec::new() },
+            },
             (None, Err(error)) => {
                 Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") }
             }

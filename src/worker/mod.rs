@@ -11,6 +11,7 @@ mod data;
 pub mod probe;
 mod rank;
 mod shared;
+mod stretches;
 mod team;
 mod timing;
 mod watchdog;

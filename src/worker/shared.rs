@@ -189,6 +189,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::record::visit::Among;
     use crate::wire;
 
     fn job(ranks: usize) -> Job {
@@ -233,7 +234,7 @@ mod tests {
     fn checks_are_summed_and_the_first_wrong_element_is_kept_whole() {
         let [one, other] = twice(2);
         let (found, expected) = ("NaN".to_owned(), "-1.7976931348623157e308".to_owned());
-        let wrong = WrongElement { rank: 1, call: u32::MAX, element: u64::MAX, found, expected };
+        let wrong = WrongElement { rank: 1, among: Among::Timed, call: u32::MAX, element: u64::MAX, found, expected };
         one.store_checks(0, &Checks { outputs: 51, wrong: 0, first_wrong: None });
         one.store_checks(1, &Checks { outputs: 51, wrong: 2, first_wrong: Some(wrong.clone()) });
         assert_eq!(other.all_checks(), Checks { outputs: 102, wrong: 2, first_wrong: Some(wrong) });

@@ -3,6 +3,7 @@
 //! Every run starts in a cleared environment, in a folder of its own, with a fixed seed. Several `--nccl` in one run are not
 //! tested here: the emulator is one library; see `results/` for runs of real ones.
 
+mod bad_values;
 mod cases;
 mod environment;
 mod failures;
@@ -11,5 +12,6 @@ mod output;
 mod processes;
 mod settings;
 mod support;
+mod topo;
 mod usage;
 mod verdicts;

@@ -66,6 +66,8 @@ pub(crate) struct Group {
     pub(super) left: usize,
     /// The collective that all ranks of this process have come to, and the hub has yet to answer.
     pub(super) told: Option<Moment>,
+    /// The GPUs of its ranks, a bit each.
+    gpus: u64,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
     /// Collectives run so far; runs of one graph step count once.
@@ -98,10 +100,11 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, own: Vec<bool>, link: Option<Arc<Link>>) -> Group {
+    pub(crate) fn new(number: u64, gpus: &[usize], own: Vec<bool>, link: Option<Arc<Link>>) -> Group {
         let ranks = own.len();
         Group {
             number,
+            gpus: gpus.iter().fold(0, |all, gpu| all | 1 << gpu),
             link,
             left: own.iter().filter(|own| **own).count(),
             own,
@@ -243,7 +246,7 @@ impl Group {
                 later => (Phase::Eager, later - 1),
             }
         };
-        Moment { phase, rank: 0, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank: 0, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
     }
 
     /// The moment of the next eager or captured call, for faults that strike in the call itself.
@@ -253,7 +256,13 @@ impl Group {
             0 => (Phase::First, 1),
             done => (Phase::Eager, done),
         };
-        Moment { phase, rank, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
+    }
+
+    /// The moment in which a rank's communicator is destroyed.
+    pub(crate) fn last_moment(&self, rank: usize) -> Moment {
+        let (gpus, communicator) = (self.gpus, self.number + 1);
+        Moment { phase: Phase::Destroy, rank, bytes: 0, gpus, communicator, nth: 1 }
     }
 }
 
@@ -336,7 +345,9 @@ impl Engine {
         }
         self.copies += 1;
         let device = self.streams[stream].device;
-        let moment = Moment { phase: Phase::Copy, rank: device, bytes: view.len(), communicator: 0, nth: self.copies };
+        let gpus = 1 << self.devices[device].gpu;
+        let (bytes, nth) = (view.len(), self.copies);
+        let moment = Moment { phase: Phase::Copy, rank: device, bytes, gpus, communicator: 0, nth };
         for fault in self.settings.faults.iter().filter(|fault| fault.strikes(&moment, self.settings.seed)) {
             match fault.kind {
                 Kind::Wrong | Kind::Nan => return View::of(&flipped(view.bytes())),

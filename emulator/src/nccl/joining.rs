@@ -176,13 +176,13 @@ pub(super) fn meet(id: &UniqueId) -> Nccl<(Arc<Plan>, usize)> {
         all = CHANGED.wait(all).unwrap_or_else(PoisonError::into_inner);
     }
     let joining = all.get_mut(&key).ok_or(INTERNAL)?;
-    let places = || joining.places.iter().flatten().copied();
+    let (gpus, homes): (Vec<usize>, Vec<Home>) = joining.places.iter().flatten().copied().unzip();
     if joining.plan.is_none() {
-        joining.plan = Some(make_plan(places().unzip()));
+        joining.plan = Some(make_plan(gpus.clone(), homes));
     }
     let group = *joining.group.get_or_insert_with(|| {
         let own = joining.places.iter().flatten().map(|(_, home)| home.process == joining.process).collect();
-        let group = engine::lock().groups.insert(Group::new(id.number, own, joining.link.clone()));
+        let group = engine::lock().groups.insert(Group::new(id.number, &gpus, own, joining.link.clone()));
         if let Some(link) = &joining.link {
             link.group.get_or_init(|| group);
         }
@@ -204,7 +204,7 @@ pub(super) fn meet(id: &UniqueId) -> Nccl<(Arc<Plan>, usize)> {
 }
 
 /// Decides for a communicator, or says why it cannot be.
-fn make_plan((gpus, homes): (Vec<usize>, Vec<Home>)) -> Result<Arc<Plan>, Arc<Complaint>> {
+fn make_plan(gpus: Vec<usize>, homes: Vec<Home>) -> Result<Arc<Plan>, Arc<Complaint>> {
     let settings = settings::get();
     let same = |rank: usize, other: usize| gpus[rank] == gpus[other] && homes[rank].host == homes[other].host;
     let twice = (0..gpus.len()).find_map(|rank| Some((rank, (0..rank).find(|other| same(rank, *other))?)));

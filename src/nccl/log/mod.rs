@@ -27,7 +27,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Level, Line, Writer};
+pub use line::{Level, Line, Writer, without_colours};
 
 /// How much is kept at most.
 pub mod limits {
