@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cli;
 pub mod collective;
 pub mod compare;
+pub mod doctor;
 pub mod error;
 pub mod export;
 pub mod gpu;

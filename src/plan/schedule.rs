@@ -13,7 +13,7 @@ use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
 
 /// How many rounds are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rounds {
     /// Until every cell is decided, looked at after the planned rounds.
@@ -23,7 +23,9 @@ pub enum Rounds {
 }
 
 /// How the ranks of a visit are started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Launch {
     /// Threads of one process.
@@ -41,7 +43,7 @@ impl Launch {
 }
 
 /// How much of each case one replicate measures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measure {
     /// `graph`: all-reduces chained in one CUDA graph.
     pub graph_length: u32,
@@ -97,7 +99,7 @@ impl Measure {
 }
 
 /// An NCCL library that takes part in the sweep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Library {
     /// File of the library.
     pub path: String,
@@ -106,7 +108,9 @@ pub struct Library {
 }
 
 /// One way of running: an env set with a library, a launch and further communicators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Arm {
     /// Index into [`Plan::sets`].
     pub set: usize,
@@ -139,7 +143,7 @@ impl Arm {
 }
 
 /// All that decides what is measured and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Plan {
     /// Env sets; the first is the baseline.
     pub sets: Vec<EnvSet>,
@@ -158,10 +162,10 @@ pub struct Plan {
     /// Number of ranks.
     pub ranks: u32,
     /// How the ranks are started; the first is the baseline's.
-    #[serde(default = "threads")]
+    #[serde(default = "threads", skip_serializing_if = "are_threads")]
     pub launches: Vec<Launch>,
     /// Numbers of further communicators that are used in turn with the first; the first number is the baseline's.
-    #[serde(default = "none_alive")]
+    #[serde(default = "none_alive", skip_serializing_if = "are_none_alive")]
     pub alive: Vec<u32>,
     /// Variables of single ranks, over those of every set. Only where ranks are processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -186,8 +190,16 @@ fn threads() -> Vec<Launch> {
     vec![Launch::Threads]
 }
 
+fn are_threads(launches: &Vec<Launch>) -> bool {
+    *launches == threads()
+}
+
 fn none_alive() -> Vec<u32> {
     vec![0]
+}
+
+fn are_none_alive(alive: &Vec<u32>) -> bool {
+    *alive == none_alive()
 }
 
 impl Plan {
@@ -324,9 +336,8 @@ mod tests {
     #[test]
     fn plans_and_arms_from_before_there_were_processes_are_of_threads() {
         let mut old = serde_json::to_value(plan()).unwrap();
-        for key in ["launches", "alive", "rank_env"] {
-            old.as_object_mut().unwrap().shift_remove(key);
-        }
+        assert!(["launches", "alive", "rank_env"].iter().all(|key| old.get(key).is_none()), "{old}");
+        old["launch"] = "threads".into();
         assert_eq!(serde_json::from_value::<Plan>(old).unwrap(), plan());
         let arm: Arm = serde_json::from_str(r#"{"set": 1, "library": 0}"#).unwrap();
         assert_eq!(arm, Arm { set: 1, ..Arm::default() });

@@ -6,12 +6,13 @@ pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
-pub mod observed;
 pub mod look;
+pub mod observed;
 pub mod outcome;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod schema;
 pub mod stored;
 pub mod summary;
 mod valid;

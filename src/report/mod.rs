@@ -8,6 +8,7 @@ pub mod audit;
 mod cells;
 pub mod compare;
 mod conclusion;
+pub mod doctor;
 mod findings;
 mod head;
 pub mod html;

@@ -19,6 +19,7 @@ pub mod prepare;
 pub mod private;
 pub mod process;
 pub mod provenance;
+pub mod python;
 mod risk;
 mod shm;
 pub mod sweep;
