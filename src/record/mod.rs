@@ -6,8 +6,8 @@ pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
-pub mod observed;
 pub mod look;
+pub mod observed;
 pub mod outcome;
 pub mod proofs;
 pub mod redact;
