@@ -17,6 +17,9 @@ use crate::recorder::{Api, Channels};
 /// Environment variable that names the folder for the files.
 pub const FOLDER: &str = "NCCLSWEEP_PROFILER_FOLDER";
 
+/// Environment variable that names the process whose descendants are of interest: ancestors are told up to it.
+pub const ROOT: &str = "NCCLSWEEP_PROFILER_ROOT";
+
 /// Version of the format; a reader refuses one it does not know.
 pub const SCHEMA: u32 = 1;
 
@@ -52,7 +55,7 @@ pub struct Process {
     pub executable: Option<PathBuf>,
     /// Its command line.
     pub command: Vec<String>,
-    /// Who started it, the nearest first.
+    /// Who started it, the nearest first, up to the process that [`ROOT`] names.
     pub ancestors: Vec<Ancestor>,
     /// When its first communicator began, µs since 1970.
     pub opened_us: u64,

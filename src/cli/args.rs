@@ -1,13 +1,16 @@
 //! Arguments as they are written. [`super::draft`] turns them into settings.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
+use crate::impact::{Step, Weight};
 use crate::plan::schedule::Rounds;
 use crate::plan::settings::{Percent, duration};
 
@@ -52,10 +55,16 @@ pub enum Command {
     Accept(Box<Accept>),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
     Export(super::export::Export),
+    /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
+    Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
+    /// Run a command and tell what NCCL did in each of its processes: settings, algorithm and protocol for each size
+    Audit(Audit),
+    /// Start a command with the settings of an env set in the environment of all its processes
+    Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
         /// Name of a variable, with or without NCCL_
@@ -124,6 +133,58 @@ pub struct Topo {
     pub redact: bool,
 }
 
+/// What to watch, and what is expected of it.
+#[derive(Debug, Args)]
+pub struct Audit {
+    /// Watch an audit that runs, or show one again: its folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "command"], required_unless_present = "command")]
+    pub watch: Option<PathBuf>,
+    /// Fail (exit 1) unless every all-reduce ran as this env set says: its name, or NAME:K=V,…
+    #[arg(long, value_name = "SET")]
+    pub expect: Option<String>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Which settings, for which command.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// The env set: its name, or NAME:K=V,…; with --from one of the run's
+    #[arg(long, value_name = "SET", required_unless_present = "from")]
+    pub set: Option<String>,
+    /// The fastest set of this run: its folder, or its run.json
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<PathBuf>,
+    /// The configuration that has the set [default: pcie-tp8]
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub config: Option<PathBuf>,
+    /// Audit the command, and fail (exit 1) unless every all-reduce ran as the set says
+    #[arg(long)]
+    pub audit: bool,
+    /// Folder of the audit [default: results/audit-TIME-HOST]
+    #[arg(long, value_name = "DIR", requires = "audit")]
+    pub out: Option<PathBuf>,
+    /// What the audit prints: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
+    pub format: crate::report::audit::Form,
+    /// Start it although NCCL would ignore or misread a setting, or the run does not carry the set
+    #[arg(long)]
+    pub force: bool,
+    /// The command, as you start it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    pub command: Vec<OsString>,
+}
+
 /// The decode step that the all-reduces are part of.
 #[derive(Debug, Default, Args)]
 pub struct Impact {
@@ -142,12 +203,17 @@ pub struct Impact {
 }
 
 impl Impact {
-    /// The step, when anything of it was asked for.
-    pub fn step(&self) -> crate::error::Result<Option<crate::impact::Step>> {
-        let asked = self.model.is_some() || self.per_step.is_some() || !self.step_time.is_empty();
-        let step =
-            || crate::impact::Step::new(self.model.as_deref(), self.per_step, &self.step_time, self.tokens_per_step);
-        (asked || self.tokens_per_step.is_some()).then(step).transpose()
+    /// The step, when anything of it was asked for or an audit told the sizes of its all-reduces.
+    pub fn step(&self, mix: Option<&Mix>) -> crate::error::Result<Option<Step>> {
+        let (times, tokens) = (&self.step_time, self.tokens_per_step);
+        if let Some(mix) = mix {
+            let weight =
+                |share: &Share| Weight { dtype: share.dtype, elements: share.size.elements, calls: share.calls };
+            let weights = mix.shares.iter().map(weight).collect();
+            return Step::of_mix(weights, self.per_step, times, tokens).map(Some);
+        }
+        let asked = self.model.is_some() || self.per_step.is_some() || !times.is_empty() || tokens.is_some();
+        asked.then(|| Step::new(self.model.as_deref(), self.per_step, times, tokens)).transpose()
     }
 }
 
@@ -226,6 +292,9 @@ pub struct Sweep {
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]
     pub sizes: Vec<String>,
+    /// The sizes and data types of a server's all-reduces, as `audit` counted them, by their share of the calls
+    #[arg(long, value_name = "AUDIT", conflicts_with_all = ["sizes", "dtype", "model"], help_heading = "Cases")]
+    pub sizes_from: Option<PathBuf>,
     /// Data types [default: bf16]
     #[arg(long, value_name = "TYPE,…", value_delimiter = ',', value_parser = read::<Dtype>, help_heading = "Cases")]
     pub dtype: Vec<Dtype>,
@@ -318,7 +387,7 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "seed",
         ],

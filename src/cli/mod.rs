@@ -2,11 +2,14 @@
 
 mod accept;
 mod args;
+mod audit;
 mod compare;
+mod doctor;
 mod documents;
 mod draft;
 mod dry_run;
 mod examples;
+mod exec;
 mod exit;
 mod explain;
 mod export;
@@ -14,6 +17,7 @@ mod import;
 mod interrupt;
 mod progress;
 mod report;
+mod sizes_from;
 mod sweep;
 mod terminal;
 mod topo;
@@ -68,8 +72,11 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Audit(audit)) => audit::run(&audit),
+        Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         Some(args::Command::Completions { shell }) => documents::completions(shell),
         Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),

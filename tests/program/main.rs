@@ -5,6 +5,7 @@
 
 mod bad_values;
 mod cases;
+mod doctor;
 mod environment;
 mod failures;
 mod interrupt;

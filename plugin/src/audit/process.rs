@@ -6,13 +6,16 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::journal::{self, Ancestor, ConfFile, FOLDER, Library, Process, Variables};
+use crate::journal::{self, Ancestor, ConfFile, FOLDER, Library, Process, ROOT, Variables};
 
 /// Processes above that are told at most: a chain this long is a shell's doing, or a loop.
 const ANCESTORS: usize = 16;
 
-/// Bytes of a file or a command line that are told at most.
-const MOST: u64 = 64 << 10;
+/// Bytes of a file that are told at most.
+const MOST_OF_FILE: u64 = 64 << 10;
+
+/// Bytes of a command line that are told at most.
+const MOST_OF_COMMAND: u64 = 2 << 10;
 
 /// This process; `of_nccl` is an address inside of the library that called.
 pub(super) fn this(of_nccl: *const c_void, now_us: u64) -> Process {
@@ -71,14 +74,14 @@ fn given(bytes: &[u8]) -> Option<Variables> {
 }
 
 /// The first part of a file; nothing when it cannot be read.
-fn head(path: &Path) -> Option<Vec<u8>> {
+fn head(path: &Path, most: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
+    fs::File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
 fn command(process: &str) -> Vec<String> {
-    let bytes = head(&Path::new("/proc").join(process).join("cmdline")).unwrap_or_default();
+    let bytes = head(&Path::new("/proc").join(process).join("cmdline"), MOST_OF_COMMAND).unwrap_or_default();
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
     if bytes.is_empty() {
         return Vec::new();
@@ -95,9 +98,12 @@ fn stat(process: &str) -> Option<(u32, Option<u64>)> {
     Some((parent, fields.nth(17).and_then(|start| start.parse().ok())))
 }
 
+/// Up to the root of interest: above it stand shells and services whose command lines are nobody's business.
 fn ancestors() -> Vec<Ancestor> {
-    let parent = |pid: &u32| stat(&pid.to_string()).map(|(parent, _)| parent).filter(|parent| *parent > 0);
-    let first = stat("self").map(|(parent, _)| parent).filter(|parent| *parent > 0);
+    let root: Option<u32> = std::env::var(ROOT).ok().and_then(|root| root.parse().ok());
+    let inner = |parent: &u32| *parent > 0 && Some(*parent) != root;
+    let parent = |pid: &u32| stat(&pid.to_string()).map(|(parent, _)| parent).filter(inner);
+    let first = stat("self").map(|(parent, _)| parent).filter(inner);
     let chain = std::iter::successors(first, parent).take(ANCESTORS);
     chain.map(|pid| Ancestor { pid, command: command(&pid.to_string()) }).collect()
 }
@@ -115,7 +121,7 @@ fn conf_files(home: Option<&str>, passwd_home: Option<&str>) -> Vec<ConfFile> {
     }
     let read = |path: PathBuf| {
         // A pipe or a device would keep NCCL waiting.
-        let text = fs::metadata(&path).ok().filter(fs::Metadata::is_file).and_then(|_| head(&path))?;
+        let text = fs::metadata(&path).ok().filter(fs::Metadata::is_file).and_then(|_| head(&path, MOST_OF_FILE))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         Some(ConfFile { path: path.to_string_lossy().into_owned(), text })
     };

@@ -1,0 +1,179 @@
+//! `ncclsweep doctor`: a look at what surrounds a measurement.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::exit::Exit;
+use super::interrupt::Interrupt;
+use super::terminal;
+use crate::doctor::{self, Checkup, Status, conf, machine, process};
+use crate::error::{Error, Kind, Result};
+use crate::nccl::version::NcclVersion;
+use crate::report;
+use crate::supervisor::{diagnose, library, prepare, private::Private, provenance, python};
+use crate::wire::Probe;
+
+/// A driver that has not been used since boot initialises every GPU first.
+const PROBE_LIMIT: Duration = Duration::from_secs(120);
+
+/// What to look at: this machine, when nothing else is named.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Lint NCCL's configuration: this file [default: those that NCCL reads here]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["pid", "pattern", "log", "python"])]
+    conf: Option<Option<PathBuf>>,
+    /// A running process and its descendants: which NCCL, which variables, how they differ
+    #[arg(long, value_name = "N", conflicts_with_all = ["log", "python"])]
+    pid: Option<u32>,
+    /// Processes whose command holds NAME, and their descendants; with --pid, of its descendants those alone
+    #[arg(long = "match", value_name = "NAME", conflicts_with_all = ["log", "python"])]
+    pattern: Option<String>,
+    /// A server's log: variables, transports, choices, warnings and what they mean (`-`: stdin)
+    #[arg(long, value_name = "FILE", conflicts_with = "python")]
+    log: Option<PathBuf>,
+    /// A Python environment: what it runs at its start, which NCCL it and a spawned child load
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// The library by whose rules to read: a file, its folder, or a version [default: the one the loader finds]
+    #[arg(long, value_name = "PATH|VERSION", conflicts_with_all = ["pid", "pattern", "log", "python"])]
+    nccl: Option<String>,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = form)]
+    format: report::doctor::Form,
+}
+
+fn form(text: &str) -> Result<report::doctor::Form, String> {
+    text.parse().map_err(|error: Error| error.to_string())
+}
+
+/// Runs the command.
+pub fn run(args: &Doctor) -> Result<Exit> {
+    let version = |path: &Path| library::version_in_file(path);
+    let checkup = match (&args.conf, &args.log, &args.python) {
+        (Some(file), ..) => of_conf(args, file.as_deref())?,
+        (_, Some(file), _) => of_log(file)?,
+        (.., Some(path)) => of_python(path)?,
+        _ if args.pid.is_some() || args.pattern.is_some() => {
+            let request = process::Request { pid: args.pid, pattern: args.pattern.as_deref() };
+            process::look(Path::new("/"), &request, &version)?
+        }
+        _ => machine::look(Path::new("/"), of_machine(args)?),
+    };
+    report::doctor::write(&checkup, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    Ok(exit(&checkup))
+}
+
+fn exit(checkup: &Checkup) -> Exit {
+    if checkup.count(Status::Fault) > 0 { Exit::Failed } else { Exit::Held }
+}
+
+/// The libraries that are installed, or the one that `--nccl` names.
+fn libraries(nccl: Option<&str>) -> Result<Vec<machine::Library>> {
+    let found = match nccl {
+        Some(path) => library::named(&[PathBuf::from(path)])?,
+        None => library::installed(|name| std::env::var(name).ok()),
+    };
+    let shown = |found: library::Found| machine::Library {
+        version: library::version_in_file(&found.path),
+        path: found.path.display().to_string(),
+        by: found.by,
+    };
+    Ok(found.into_iter().map(shown).collect())
+}
+
+/// The version to go by: of the library named or found, or the version itself.
+fn version(nccl: Option<&str>) -> Result<Option<NcclVersion>> {
+    match nccl {
+        Some(text) if !Path::new(text).exists() && text.starts_with(|c: char| c.is_ascii_digit()) => {
+            text.parse().map(Some)
+        }
+        nccl => Ok(libraries(nccl)?.first().and_then(|library| library.version)),
+    }
+}
+
+fn passwd_home() -> Option<PathBuf> {
+    nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
+}
+
+fn of_conf(args: &Doctor, file: Option<&Path>) -> Result<Checkup> {
+    let environment: Vec<_> = provenance::environment().collect();
+    let home = passwd_home();
+    conf::look(&conf::Request {
+        file,
+        version: version(args.nccl.as_deref())?,
+        environment: &environment,
+        passwd: home.as_deref(),
+    })
+}
+
+fn of_log(path: &Path) -> Result<Checkup> {
+    let (name, input): (String, Box<dyn Read>) = if path == Path::new("-") {
+        ("stdin".to_owned(), Box::new(std::io::stdin().lock()))
+    } else {
+        let file = File::open(path)
+            .map_err(|error| Error::usage(format!("cannot open the log {}", path.display())).because(error))?;
+        (path.display().to_string(), Box::new(file))
+    };
+    let meaning = |line: &str| diagnose::of_line(line).map(|of| [of.sign, of.meaning, of.next]);
+    Ok(doctor::log::look(&name, input, &meaning))
+}
+
+fn of_python(path: &Path) -> Result<Checkup> {
+    let interrupt = Interrupt::install()?;
+    let interpreter = python::interpreter(path)?;
+    let answer = python::ask(&interpreter, &|| interrupt.asked())?;
+    let environment: Vec<_> = provenance::environment().collect();
+    Ok(doctor::python::look(answer, &environment, &|path| library::version_in_file(path)))
+}
+
+/// What a probe process and the discovery of libraries tell of this machine.
+fn of_machine(args: &Doctor) -> Result<machine::Facts> {
+    let libraries = libraries(args.nccl.as_deref())?;
+    let probe = probe(&libraries);
+    let loads = probe.as_ref().map(|probe| probe.loads.clone()).unwrap_or_default();
+    let loads = loads.into_iter().chain(std::iter::repeat(None));
+    let (cuda, management) = match probe {
+        Ok(probe) => {
+            (probe.cuda.map_err(|error| error.to_string()), probe.management.map_err(|error| error.to_string()))
+        }
+        Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+        Err(error) => (Err(error.to_string()), Err(error.to_string())),
+    };
+    let gpus = |(version, gpus): (String, Vec<crate::gpu::cuda::Device>)| machine::Cuda {
+        version,
+        gpus: gpus
+            .into_iter()
+            .zip(loads)
+            .map(|(gpu, load)| machine::Gpu { name: gpu.name, pci: gpu.pci, load })
+            .collect(),
+    };
+    let processes = |(driver, processes): (String, Vec<crate::gpu::nvml::Process>)| machine::Management {
+        driver,
+        processes: processes.into_iter().map(|process| (process.pid, process.name)).collect(),
+    };
+    Ok(machine::Facts {
+        cuda: cuda.map(gpus).into(),
+        management: management.map(processes).into(),
+        topology: None,
+        libraries,
+        places: library::places(|name| std::env::var(name).ok()),
+        environment: provenance::environment().collect(),
+        home: passwd_home(),
+    })
+}
+
+/// Asks the driver in a process of its own, which may die of it.
+fn probe(libraries: &[machine::Library]) -> Result<Probe> {
+    let private = Private::create()?;
+    let interrupt = Interrupt::install()?;
+    let inherited: Vec<_> = provenance::environment().collect();
+    let folder = match libraries.first() {
+        Some(library) => private.library_folder(0, Path::new(&library.path), false)?,
+        None => private.file("."),
+    };
+    prepare::probe(&inherited, &folder, None, PROBE_LIMIT, &private, false, &|| interrupt.asked())
+}
