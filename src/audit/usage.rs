@@ -161,6 +161,8 @@ pub struct Share {
     pub size: Size,
     /// Calls of a rank.
     pub calls: u64,
+    /// Of these, calls that were captured into a graph.
+    pub captured: u64,
 }
 
 impl Mix {
@@ -199,8 +201,8 @@ pub fn mix(audit: &Audit) -> Option<Mix> {
     }
     let shares = |sizes: &Sizes| {
         let share = |(&(dtype, count), calls): (&(Dtype, u64), &BTreeMap<u64, Calls>)| {
-            let calls = calls.values().copied().fold(Calls::default(), Calls::plus).all();
-            Share { dtype, size: Size::elements(count), calls }
+            let calls = calls.values().copied().fold(Calls::default(), Calls::plus);
+            Share { dtype, size: Size::elements(count), calls: calls.all(), captured: calls.captured }
         };
         let mut shares: Vec<Share> = sizes.iter().map(share).collect();
         shares.sort_by_key(|share| std::cmp::Reverse((share.calls, share.size)));

@@ -7,23 +7,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
+use crate::impact::{Step, Weight};
 use crate::plan::schedule::Rounds;
 use crate::plan::settings::{Percent, duration};
-
-const EXAMPLES: &str = "\
-Examples:
-  ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
-  ncclsweep --emulate --gpus 8                  rehearse without a GPU
-  ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
-  ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
-  ncclsweep --config channels --modes graph,sync --rounds 10
-  ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
-
-Exit status:
-  0 all decided and every gate held   1 a gate failed   2 usage   3 no GPU, driver or library
-  4 incomplete   5 undecided   130 interrupted";
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
 fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
@@ -43,7 +32,7 @@ fn told(error: Error) -> String {
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
-#[command(name = "ncclsweep", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "ncclsweep", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// A command; `sweep` when none is named.
     #[command(subcommand)]
@@ -64,10 +53,10 @@ pub enum Command {
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
     Accept(Box<Accept>),
-    /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
-    Doctor(super::doctor::Doctor),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
     Export(super::export::Export),
+    /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
+    Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
@@ -81,6 +70,23 @@ pub enum Command {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
+    /// Write a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page of a command, or all pages into a folder
+    Man {
+        /// The command [default: ncclsweep itself]
+        #[arg(value_name = "COMMAND")]
+        of: Option<String>,
+        /// Write all pages into this folder
+        #[arg(long, value_name = "DIR", conflicts_with = "of")]
+        out: Option<PathBuf>,
+    },
+    /// Write the JSON Schema of run.json
+    #[command(hide = true)]
+    Schema,
 }
 
 /// Two runs, and what counts as the same.
@@ -153,8 +159,8 @@ pub struct Audit {
 /// Which settings, for which command.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// The env set: its name, or NAME:K=V,…
-    #[arg(long, value_name = "SET", conflicts_with = "from", required_unless_present = "from")]
+    /// The env set: its name, or NAME:K=V,…; with --from one of the run's
+    #[arg(long, value_name = "SET", required_unless_present = "from")]
     pub set: Option<String>,
     /// The fastest set of this run: its folder, or its run.json
     #[arg(long, value_name = "RUN")]
@@ -171,7 +177,7 @@ pub struct Exec {
     /// What the audit prints: table, json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
     pub format: crate::report::audit::Form,
-    /// Start it although NCCL would ignore or misread a setting
+    /// Start it although NCCL would ignore or misread a setting, or the run does not carry the set
     #[arg(long)]
     pub force: bool,
     /// The command, as you start it
@@ -197,12 +203,17 @@ pub struct Impact {
 }
 
 impl Impact {
-    /// The step, when anything of it was asked for.
-    pub fn step(&self) -> crate::error::Result<Option<crate::impact::Step>> {
-        let asked = self.model.is_some() || self.per_step.is_some() || !self.step_time.is_empty();
-        let step =
-            || crate::impact::Step::new(self.model.as_deref(), self.per_step, &self.step_time, self.tokens_per_step);
-        (asked || self.tokens_per_step.is_some()).then(step).transpose()
+    /// The step, when anything of it was asked for or an audit told the sizes of its all-reduces.
+    pub fn step(&self, mix: Option<&Mix>) -> crate::error::Result<Option<Step>> {
+        let (times, tokens) = (&self.step_time, self.tokens_per_step);
+        if let Some(mix) = mix {
+            let weight =
+                |share: &Share| Weight { dtype: share.dtype, elements: share.size.elements, calls: share.calls };
+            let weights = mix.shares.iter().map(weight).collect();
+            return Step::of_mix(weights, self.per_step, times, tokens).map(Some);
+        }
+        let asked = self.model.is_some() || self.per_step.is_some() || !times.is_empty() || tokens.is_some();
+        asked.then(|| Step::new(self.model.as_deref(), self.per_step, times, tokens)).transpose()
     }
 }
 
@@ -241,9 +252,12 @@ pub struct Accept {
     /// Write JUnit XML to this file too
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// No progress on stderr
-    #[arg(long, short)]
+    /// No progress and no notes on stderr
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Tell on stderr what each visit measured
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// What to measure, on what, how long, and where results go.
@@ -278,6 +292,9 @@ pub struct Sweep {
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]
     pub sizes: Vec<String>,
+    /// The sizes and data types of a server's all-reduces, as `audit` counted them, by their share of the calls
+    #[arg(long, value_name = "AUDIT", conflicts_with_all = ["sizes", "dtype", "model"], help_heading = "Cases")]
+    pub sizes_from: Option<PathBuf>,
     /// Data types [default: bf16]
     #[arg(long, value_name = "TYPE,…", value_delimiter = ',', value_parser = read::<Dtype>, help_heading = "Cases")]
     pub dtype: Vec<Dtype>,
@@ -370,7 +387,7 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "seed",
         ],
@@ -395,7 +412,10 @@ pub struct Sweep {
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,
-    /// No progress on stderr
-    #[arg(long, short, help_heading = "Results")]
+    /// No progress and no notes on stderr
+    #[arg(long, short, conflicts_with = "verbose", help_heading = "Results")]
     pub quiet: bool,
+    /// Tell on stderr what each visit measured
+    #[arg(long, short, help_heading = "Results")]
+    pub verbose: bool,
 }

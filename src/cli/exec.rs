@@ -7,18 +7,20 @@ use super::audit::{named_set, under_audit};
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Result};
+use crate::export;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::env_set::EnvSet;
 use crate::plan::environment::{Environment, Origin};
-use crate::record::run::{Applied, Backend, Run, Verdict};
+use crate::plan::schedule::Arm;
+use crate::record::run::{Run, Verdict};
 use crate::record::stored::Stored;
 use crate::supervisor::audited::{Started, become_command};
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let set = match (&args.from, &args.set) {
-        (Some(run), _) => fastest(run)?,
+        (Some(run), name) => of_run(run, name.as_deref(), args.force)?,
         (None, Some(text)) => named_set(text, args.config.as_deref())?,
         (None, None) => return Err(Error::usage("no settings to start the command with").help("--set pcie-ll")),
     };
@@ -48,32 +50,35 @@ fn check(set: &EnvSet, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// The set of a run that is faster than the baseline by most, over all its sizes, and took effect; with the variables that lie
-/// under every set of that run.
-fn fastest(path: &Path) -> Result<EnvSet> {
-    let run = Stored::load(path)?.run;
-    if run.header.backend == Backend::Emulated {
-        terminal::note("warning: this run was emulated: its figures say nothing about a real box");
-    }
-    let plan = &run.header.plan;
-    let best = run
-        .joint
-        .iter()
-        .filter(|joint| joint.verdict == Verdict::Faster && joint.arm.library == 0 && is_in_effect(&run, joint.arm.set))
-        .filter_map(|joint| Some((joint.arm.set, joint.ratio?)))
-        .min_by(|one, other| one.1.total_cmp(&other.1));
-    let Some((set, ratio)) = best else {
-        let base = plan.sets.first().map_or("the baseline", |set| set.name.as_str());
-        return Err(Error::usage(format!("no set of {} is faster than {base} at all sizes together", path.display()))
-            .help("`ncclsweep report` shows the run; --set NAME takes a set by its name"));
+/// A set of a run, with the variables that lie under every set there: the one that is named, else the fastest.
+fn of_run(path: &Path, name: Option<&str>, force: bool) -> Result<EnvSet> {
+    let stored = Stored::load(path)?;
+    let run = &stored.run;
+    let arm = match name {
+        Some(name) => export::select(run, Some(name), None)?,
+        None => fastest(run, &stored.place)?,
     };
-    let set = &plan.sets[set];
-    terminal::note(format!("{}: {ratio:.2} of the baseline's time, all sizes together", set.name));
-    Ok(EnvSet { vars: set.vars.over(&plan.base), ..set.clone() })
+    let set = &run.header.plan.sets[arm.set];
+    let objections = export::objections(run, arm);
+    if !objections.is_empty() && !force {
+        let message = format!("{} is not to be taken over from {}", set.name, stored.place);
+        return Err(Error::usage(message)
+            .because(objections.join("\n"))
+            .help("measure it anew, take a set by --set NAME alone, or insist with --force"));
+    }
+    objections.iter().for_each(|objection| terminal::note(format!("warning: {objection}")));
+    Ok(EnvSet { vars: set.vars.over(&run.header.plan.base), ..set.clone() })
 }
 
-/// Whether every cell of the set has right data and settings that took effect.
-fn is_in_effect(run: &Run, set: usize) -> bool {
-    let mut cells = run.cells.iter().filter(|cell| cell.arm.set == set && cell.arm.library == 0);
-    cells.all(|cell| cell.verdict != Verdict::Invalid && cell.applied == Applied::Applied)
+/// The set that is faster than the baseline by most, over all its sizes.
+fn fastest(run: &Run, place: &str) -> Result<Arm> {
+    let faster = run.joint.iter().filter(|joint| joint.verdict == Verdict::Faster);
+    let best = faster.filter_map(|joint| Some((joint, joint.ratio?))).min_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((joint, ratio)) = best else {
+        let base = &run.header.plan.sets[0].name;
+        return Err(Error::usage(format!("no set of {place} is faster than {base} at all sizes together"))
+            .help("`ncclsweep report` shows the run; --set NAME takes a set by its name"));
+    };
+    terminal::note(format!("{}: {ratio:.2} of the baseline's time, all sizes together", joint.set));
+    Ok(joint.arm)
 }

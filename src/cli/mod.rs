@@ -5,8 +5,10 @@ mod args;
 mod audit;
 mod compare;
 mod doctor;
+mod documents;
 mod draft;
 mod dry_run;
+mod examples;
 mod exec;
 mod exit;
 mod explain;
@@ -15,13 +17,14 @@ mod import;
 mod interrupt;
 mod progress;
 mod report;
+mod sizes_from;
 mod sweep;
 mod terminal;
 mod topo;
 
 use std::os::fd::FromRawFd;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::error::{Kind, Result};
 use crate::wire;
@@ -40,18 +43,19 @@ pub fn main() -> Exit {
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
         _ => {}
     }
-    let arguments = match args::Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are answers, not errors: clap prints them to stdout.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Exit::Held;
+    let arguments =
+        match examples::command().try_get_matches().and_then(|found| args::Arguments::from_arg_matches(&found)) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                // Help and version are answers, not errors: clap prints them to stdout.
+                if !error.use_stderr() {
+                    let _ = error.print();
+                    return Exit::Held;
+                }
+                exit::show_usage(&error);
+                return Exit::Usage;
             }
-            exit::show_usage(&error);
-            return Exit::Usage;
-        }
-    };
+        };
     run(arguments).unwrap_or_else(|error| {
         if exit::reader_has_left(&error) {
             return Exit::Held;
@@ -67,13 +71,16 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
-        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
         Some(args::Command::Audit(audit)) => audit::run(&audit),
         Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
+        Some(args::Command::Completions { shell }) => documents::completions(shell),
+        Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),
+        Some(args::Command::Schema) => documents::schema(),
         None => sweep::run(&arguments.sweep),
     }
 }

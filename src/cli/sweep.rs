@@ -9,7 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::terminal;
+use super::{sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -35,7 +35,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
-    let step = args.impact.step()?;
+    let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
+    if let (Some(from_audit), false) = (&from_audit, args.quiet) {
+        terminal::note(&from_audit.note);
+    }
+    let step = args.impact.step(from_audit.as_ref().map(|from_audit| &from_audit.mix))?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -107,8 +111,14 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
+    if args.verbose {
+        plan.libraries
+            .iter()
+            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+        terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
+    }
     let mut tally = Tally::of(&journal)?;
-    let mut live = Live::new(plan, args.quiet);
+    let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
         setup: &setup,

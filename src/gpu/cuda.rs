@@ -104,7 +104,7 @@ macro_rules! call {
 }
 
 /// What identifies one GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// CUDA's ordinal in this process (after `CUDA_VISIBLE_DEVICES`).
     pub ordinal: u32,

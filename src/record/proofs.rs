@@ -13,7 +13,7 @@ use crate::proof::{
 };
 
 /// What is known of one arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArmProofs {
     /// The arm.
     pub arm: Arm,
@@ -31,7 +31,7 @@ pub struct ArmProofs {
 }
 
 /// Something that is so for several cases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OfCases<T> {
     /// Indices into the plan's cases.
     pub cases: Vec<usize>,

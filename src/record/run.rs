@@ -21,7 +21,7 @@ pub const SCHEMA: u32 = 1;
 pub const UNKNOWN: &str = "unknown";
 
 /// Where the figures come from. Figures of different backends are never compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// Real GPUs.
@@ -31,7 +31,7 @@ pub enum Backend {
 }
 
 /// What is known before the first visit, stored first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Header {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -40,6 +40,7 @@ pub struct Header {
     /// Where the figures come from.
     pub backend: Backend,
     /// UTC time at which the run was started.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: jiff::Timestamp,
     /// The box.
     pub provenance: Provenance,
@@ -48,7 +49,7 @@ pub struct Header {
 }
 
 /// The box and its software, as far as they could be read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Provenance {
     /// Host name.
     pub host: String,
@@ -91,7 +92,7 @@ pub struct Provenance {
 }
 
 /// What another program measured and `ncclsweep import` read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Imported {
     /// Names of the files.
     pub files: Vec<String>,
@@ -102,7 +103,7 @@ pub struct Imported {
 }
 
 /// One NCCL library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LibraryFacts {
     /// Its file, links resolved.
     pub path: String,
@@ -115,7 +116,7 @@ pub struct LibraryFacts {
 }
 
 /// A configuration file of NCCL.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfFile {
     /// Its path.
     pub path: String,
@@ -141,7 +142,7 @@ impl ConfFile {
 }
 
 /// What a cell's comparison with the baseline came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The cell is the baseline's.
@@ -172,7 +173,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// Env set × case: the summary of all its visits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cell {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -236,7 +237,7 @@ pub struct Cell {
 }
 
 /// All sizes of one mode of an arm together: the mean log ratio to the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Joint {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -253,12 +254,13 @@ pub struct Joint {
 }
 
 /// A whole run, as `run.json` holds it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Run {
     /// What was known before the first visit.
     #[serde(flatten)]
     pub header: Header,
     /// UTC time at which the last visit ended.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub finished: jiff::Timestamp,
     /// Whether every planned visit was made.
     pub complete: bool,

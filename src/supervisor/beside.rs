@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 /// The places in which a build or an installation leaves `file`: beside the executable, in `deps` of a build, in
-/// `lib/ncclsweep` of an installation.
-pub fn places(file: &str) -> [PathBuf; 3] {
+/// `lib/ncclsweep` of an installation; last where it was built, since `cargo install` copies the executable alone.
+pub fn places(file: &str) -> [PathBuf; 4] {
     let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok()).unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("."));
-    [folder.join("deps").join(file), folder.join(file), folder.join("../lib/ncclsweep").join(file)]
+    let built = Path::new(env!("NCCLSWEEP_BUILT_IN"));
+    [folder.join("deps"), folder.to_owned(), folder.join("../lib/ncclsweep"), built.to_owned()]
+        .map(|place| place.join(file))
 }
 
 /// The first of them that is there, or all of them for a message.

@@ -16,8 +16,9 @@ const FILE: &str = "libncclsweep_emulator.so";
 /// The emulator beside the running executable.
 pub fn find() -> Result<PathBuf> {
     beside::find(FILE).map_err(|looked| {
-        Error::new(Kind::Environment, format!("cannot emulate: {FILE} is not beside the executable"))
-            .help(format!("looked for {looked}; it is built with the feature `emulator`, which is on by default"))
+        Error::new(Kind::Environment, format!("cannot emulate: {FILE} is not beside the executable")).help(format!(
+            "looked for {looked}; `cargo build --release` in a clone leaves it in target/release/deps, copy it beside the executable"
+        ))
     })
 }
 

@@ -232,3 +232,37 @@ fn exec_gives_the_set_to_every_process_and_becomes_the_command() {
     stage.run("exec --set a:NCCL_BUFFSIZE=4M", "true").exits(2);
     stage.run("exec --set nosuch", "true").exits(2);
 }
+
+#[test]
+fn exec_takes_the_fastest_set_of_a_run_and_refuses_what_the_run_does_not_carry() {
+    let stage = Stage::new();
+    let sweep = "--emulate --gpus 2 --sizes 7168x1 --rounds 4 --communicators 2 --quiet --out run --seed 1 \
+                 --base NCCL_NTHREADS=512 --set slow:NCCL_PROTO=Simple --set fast:NCCL_PROTO=LL";
+    let output = stage.program(sweep).output().unwrap();
+    assert!(stage.folder.path().join("run/run.json").exists(), "{output:?}");
+    let refused = stage.run("exec --from run", "true").exits(2);
+    assert!(refused.stderr().contains("emulated"), "{}", refused.stderr());
+    let ran = stage.run("exec --from run --force", "echo $NCCL_PROTO $NCCL_NTHREADS").exits(0);
+    assert_eq!(ran.stdout(), "LL 512\n", "{}", ran.stderr());
+    let ran = stage.run("exec --from run --set slow --force", "echo $NCCL_PROTO").exits(0);
+    assert_eq!(ran.stdout(), "Simple\n");
+    stage.run("exec --from run --set nosuch --force", "true").exits(2);
+}
+
+#[test]
+fn the_sizes_of_an_audit_are_measured_and_weighted_by_their_calls() {
+    let stage = Stage::new();
+    stage.run("audit --out audit", &serve("sizes=7168 calls=30 captured=61")).exits(0);
+    fs::create_dir(stage.folder.path().join("more")).unwrap();
+    let least = "--emulate --sizes-from audit --rounds 1 --communicators 1 --seed 1 --out run";
+    let output = stage.program(least).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(stderr.contains("1 size among 2 ranks: 91 of the 91 all-reduces that the audit counted"), "{stderr}");
+    assert!(stdout.contains("what the audit counted · 91 all-reduces of a rank"), "{stdout}{stderr}");
+    let run = fs::read_to_string(stage.folder.path().join("run/run.json")).unwrap();
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let cells = run["cells"].as_array().unwrap();
+    assert!(cells.iter().all(|cell| cell["size_bytes"] == 14_336 && cell["ranks"] == 2 && cell["mode"] == "graph"));
+    let output = stage.program("--sizes-from more --dry-run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "an audit without all-reduces is refused");
+}

@@ -12,6 +12,7 @@ mod interrupt;
 mod output;
 mod settings;
 mod support;
+mod takeaway;
 mod topo;
 mod usage;
 mod verdicts;

@@ -93,7 +93,10 @@ fn alone(plan: &Plan, set: usize, mode: ncclsweep::collective::Mode) -> Plan {
 /// The rounds in which both arms completed, their visits renamed to the arms and cases of `alone`.
 fn rounds(journal: &Journal, plan: &Plan, alone: &Plan, set: usize) -> Result<Vec<Round>> {
     let of = |set: usize| -> Result<Vec<Visit>> {
-        let entries = journal.measured(Arm { set, library: 0 }).filter(|entry| entry.completed);
+        let entries = journal
+            .entries()
+            .iter()
+            .filter(|entry| entry.arm == Arm { set, library: 0 } && !entry.untimed && entry.completed);
         entries.map(|entry| journal.read(entry)).collect()
     };
     let case = |old: usize| alone.cases.iter().position(|case| *case == plan.cases[old]);

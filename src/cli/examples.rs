@@ -1,0 +1,185 @@
+//! Examples and exit codes under the help of each command. A test reads every one of them.
+
+use clap::{Command, CommandFactory};
+
+use super::args::Arguments;
+
+/// The program's commands with their examples.
+pub(super) fn command() -> Command {
+    let program = Arguments::command().after_help(SWEEP);
+    let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let known = |name: &str| ALL.iter().find(|(of, _)| *of == name).map(|(_, text)| *text);
+    let with = |program: Command, name: String| match known(&name) {
+        Some(text) => program.mut_subcommand(name, |command| command.after_help(text)),
+        None => program,
+    };
+    names.into_iter().fold(program, with)
+}
+
+/// What stands under the help of each command, by its name.
+const ALL: &[(&str, &str)] = &[
+    ("sweep", SWEEP),
+    ("report", REPORT),
+    ("compare", COMPARE),
+    ("accept", ACCEPT),
+    ("topo", TOPO),
+    ("doctor", DOCTOR),
+    ("audit", AUDIT),
+    ("exec", EXEC),
+    ("export", EXPORT),
+    ("import", IMPORT),
+    ("explain", EXPLAIN),
+    ("completions", COMPLETIONS),
+    ("man", MAN),
+];
+
+const SWEEP: &str = "\
+Examples:
+  ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
+  ncclsweep --emulate --gpus 8                  rehearse without a GPU
+  ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
+  ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
+  ncclsweep --config channels --modes graph,sync --rounds 10
+  ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
+
+Exit status, the first that holds:
+  130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy
+  4 incomplete: a hang, a crash, wrong data   1 a gate failed   5 undecided   0 all decided, every gate held";
+
+const REPORT: &str = "\
+Examples:
+  ncclsweep report results/before
+  ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
+  ncclsweep report results/* --format csv       a row for each cell
+  ncclsweep report results/before --samples     every sample, for a statistics program
+  ncclsweep report results/before --redact --format markdown
+
+Exit status:
+  0 shown   2 a run cannot be read";
+
+const COMPARE: &str = "\
+Examples:
+  ncclsweep compare results/before results/after
+  ncclsweep compare results/before results/after --tolerance 3%
+  ncclsweep compare golden.json results/after --format json
+
+Exit status, the first that holds:
+  2 usage, or the runs must not be compared   4 a cell is invalid   1 a cell is slower   5 undecided
+  0 no cell is slower";
+
+const ACCEPT: &str = "\
+Examples:
+  ncclsweep accept bench-configs/accept/pcie-8gpu.toml
+  ncclsweep accept plan.toml --run results/before     judge a run that was made already
+  ncclsweep accept plan.toml --junit accept.xml       for a CI server
+  ncclsweep accept plan.toml --emulate                rehearse
+
+Exit status, the first that holds:
+  130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
+  4 a requirement was not measured   1 a requirement failed   5 undecided   0 accepted";
+
+const EXPORT: &str = "\
+Examples:
+  ncclsweep export results/before --set pcie-ll --to nccl.conf --output /etc/nccl.conf
+  ncclsweep export results/before --set pcie-ll --to systemd
+  ncclsweep export results/before --set pcie-ll --to wrapper --output with-nccl
+  ncclsweep export results/grid --to tuner-csv        per size the fastest set
+
+Exit status:
+  0 written   2 usage, or the run does not carry the set (--force writes it nevertheless)";
+
+const IMPORT: &str = "\
+Examples:
+  ncclsweep import all_reduce_perf.txt --out before
+  ncclsweep import all_reduce_perf.json --set pcie-ll
+  ncclsweep import run-1.txt run-2.txt run-3.txt --repeats --base NCCL_PROTO=LL
+  ncclsweep import - --out before                     from a pipe
+
+Exit status:
+  0 imported   2 a file cannot be read, is cut off, mixed, or at odds with itself";
+
+const EXPLAIN: &str = "\
+Examples:
+  ncclsweep explain                  all variables, a line each
+  ncclsweep explain buffsize
+  ncclsweep explain NCCL_P2P_LEVEL
+
+Exit status:
+  0 told   2 no such variable";
+
+const COMPLETIONS: &str = "\
+Examples:
+  ncclsweep completions bash         to ~/.local/share/bash-completion/completions/ncclsweep
+  ncclsweep completions zsh          to _ncclsweep in a folder of $fpath
+  ncclsweep completions fish         to ~/.config/fish/completions/ncclsweep.fish";
+
+const MAN: &str = "\
+Examples:
+  ncclsweep man                      of ncclsweep itself; pipe it into man -l -
+  ncclsweep man compare
+  ncclsweep man --out /usr/local/share/man/man1";
+
+const TOPO: &str = "\
+Examples:
+  ncclsweep topo
+  ncclsweep topo --load                         links as they are while data moves
+  ncclsweep topo --emulate=8xpcie-flat
+  ncclsweep topo --from topo.txt --format svg   of another box, from nvidia-smi topo -m";
+
+const DOCTOR: &str = "\
+Examples:
+  ncclsweep doctor                              this machine
+  ncclsweep doctor --conf                       the files that NCCL reads here
+  ncclsweep doctor --pid 4711                   a running server and its workers
+  ncclsweep doctor --match vllm
+  ncclsweep doctor --log server.log
+
+Exit status:
+  0 sound   1 a fault   2 usage";
+
+const AUDIT: &str = "\
+Examples:
+  ncclsweep audit -- python serve.py --tp 8
+  ncclsweep audit --expect pcie-ll -- python serve.py --tp 8
+
+Exit status: that of the command, or 1 when the expected settings were not in effect";
+
+const EXEC: &str = "\
+Examples:
+  ncclsweep exec --set pcie-ll -- python serve.py --tp 8
+  ncclsweep exec --set ll:NCCL_PROTO=LL --audit -- python serve.py
+  ncclsweep exec --from results/before -- python serve.py --tp 8";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// The commands in a help text: up to two blanks in a row, where their remark begins.
+    fn commands(help: &str) -> Vec<String> {
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  ncclsweep"));
+        lines.map(|rest| format!("ncclsweep{}", rest.split("  ").next().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_of_them_is_read() {
+        let program = command();
+        let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
+        for command in visible.chain([&program]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = commands(&help);
+            assert!(!examples.is_empty(), "{} has no examples", command.get_name());
+            for example in examples {
+                let words = shell_words::split(&example).unwrap();
+                let read = Arguments::try_parse_from(&words);
+                assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_of_arguments_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}
