@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::examples;
 use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
@@ -33,7 +32,7 @@ fn told(error: Error) -> String {
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
-#[command(name = "ncclsweep", version, after_help = examples::SWEEP, args_conflicts_with_subcommands = true)]
+#[command(name = "ncclsweep", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// A command; `sweep` when none is named.
     #[command(subcommand)]
@@ -47,24 +46,18 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
-    #[command(after_help = examples::SWEEP)]
     Sweep(Box<Sweep>),
     /// Show a run again, from its files alone
-    #[command(after_help = examples::REPORT)]
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
-    #[command(after_help = examples::COMPARE)]
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
-    #[command(after_help = examples::ACCEPT)]
     Accept(Box<Accept>),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
-    #[command(after_help = examples::EXPORT)]
     Export(super::export::Export),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
     Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
-    #[command(after_help = examples::IMPORT)]
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
@@ -73,19 +66,16 @@ pub enum Command {
     /// Start a command with the settings of an env set in the environment of all its processes
     Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
-    #[command(after_help = examples::EXPLAIN)]
     Explain {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
     /// Write a completion script for a shell
-    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual page of a command, or all pages into a folder
-    #[command(after_help = examples::MAN)]
     Man {
         /// The command [default: ncclsweep itself]
         #[arg(value_name = "COMMAND")]

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const HOPELESS: f64 = 0.1;
 
 /// One graph of the dump.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Graph {
     /// For which algorithm it is.
     pub purpose: Purpose,
@@ -29,7 +29,7 @@ pub struct Graph {
 }
 
 /// What NCCL searches graphs for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// Rings.

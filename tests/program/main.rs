@@ -13,6 +13,7 @@ mod output;
 mod processes;
 mod settings;
 mod support;
+mod takeaway;
 mod topo;
 mod usage;
 mod verdicts;
