@@ -1,6 +1,7 @@
 //! `report.html`: a run, several runs, or two runs compared, as one page that needs nothing but itself.
 //!
-//! [`run`](fn@run) makes the page of a run from its document and what its journal observed of the cells that [`wanted`] names.
+//! [`runs_of`] and [`comparison_of`] make pages from files; [`run`](fn@run) from a document and what was observed of the cells
+//! that [`wanted`] names.
 //! Its size is bounded whatever the size of the run: [`shown`] decides what is left out, and the page says so.
 
 mod axis;
@@ -26,12 +27,13 @@ use super::cells::{figure, in_mode, interval, label, name};
 use super::conclusion::{headline, sentences};
 use super::ink::plain;
 use super::{findings, head};
+use crate::compare::Comparison;
+use crate::error::Result;
 use crate::plan::schedule::Arm;
 use crate::record::observed::Observed;
 use crate::record::run::{Backend, Run, Verdict};
+use crate::record::stored::Stored;
 use crate::units::plural;
-
-pub use self::compare::{comparison, wanted as wanted_of_comparison};
 
 /// Name of the page in a run's folder.
 pub const FILE: &str = "report.html";
@@ -85,6 +87,22 @@ pub fn runs(sources: &[Source]) -> String {
     page::page(&plural(sources.len(), "run"), alarm, &body)
 }
 
+/// The page of stored runs, observed from their files.
+pub fn runs_of(stored: &[Stored]) -> Result<String> {
+    let observed: Vec<Observed> =
+        stored.iter().map(|of| Observed::of(of, &wanted(&of.run))).collect::<Result<_>>()?;
+    let sources = stored.iter().zip(&observed).map(|(of, observed)| Source { run: &of.run, observed });
+    Ok(runs(&sources.collect::<Vec<_>>()))
+}
+
+/// The page of two stored runs and their comparison.
+pub fn comparison_of(comparison: &Comparison, [old, new]: [&Stored; 2]) -> Result<String> {
+    let [of_old, of_new] = compare::wanted(comparison, &old.run, &new.run);
+    let (old_seen, new_seen) = (Observed::of(old, &of_old)?, Observed::of(new, &of_new)?);
+    let old = Source { run: &old.run, observed: &old_seen };
+    Ok(compare::comparison(comparison, old, Source { run: &new.run, observed: &new_seen }))
+}
+
 fn footer() -> Markup {
     html! {
         footer {
@@ -114,8 +132,9 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
         section {
             h2 id={ (id) "-results" } { "Results" }
             p.note { "Times of one all-reduce: the median with the 95% interval of the typical time over visits. A ratio is the time relative to the baseline's; below 1 is faster." }
+            @let sentences = sentences(run);
+            @if sentences.len() > 1 { @for sentence in sentences { p { (page::toned(&sentence)) } } }
             (results::section(&shown))
-            @if sentences(run).len() > 1 { @for sentence in sentences(run) { p { (page::toned(&sentence)) } } }
             (page::facts(&findings::lines(run).into_iter().filter(|line| line.label != "warning").collect::<Vec<_>>()))
         }
         @let forest = forest::section(&shown);
