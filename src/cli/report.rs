@@ -47,7 +47,8 @@ pub fn run(args: &Report) -> Result<Exit> {
     for of in runs.chunks(1) {
         report::write(of, args.format, terminal::style(), &mut out)?;
         let why = report::why::render(&of[0].run, terminal::style());
-        write!(out, "\n{why}").map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
+        write!(out, "\n{why}")
+            .map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
     }
     Ok(Exit::Held)
 }

@@ -66,10 +66,7 @@ impl Observed {
     }
 
     /// The same from visits.
-    pub fn of_visits(
-        visits: impl Iterator<Item = Result<Visit>>,
-        wanted: &dyn Fn(Arm, usize) -> bool,
-    ) -> Result<Self> {
+    pub fn of_visits(visits: impl Iterator<Item = Result<Visit>>, wanted: &dyn Fn(Arm, usize) -> bool) -> Result<Self> {
         let mut observed = Self::default();
         let mut samples: HashMap<(Arm, usize), Vec<f64>> = HashMap::new();
         for visit in visits {

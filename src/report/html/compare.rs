@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use maud::{Markup, html};
 
 use super::latency::{self, Point};
-use super::panels::{self, Panel, Series};
+use super::panels::{self, Height, Panel, Series};
 use super::shown::{left_out, pick};
 use super::{Source, footer, forest, page};
 use crate::collective::Case;
@@ -62,11 +62,10 @@ pub(super) fn comparison(comparison: &Comparison, old: Source, new: Source) -> S
         (cells.len(), all.len(), "cell", "in tables"),
         (panels_of.len(), all.len(), "cell", "with plots of samples and communicators"),
     ]);
-    let seen: Vec<[Option<Observations>; 2]> = panels_of
-        .iter()
-        .map(|cell| [of(old, cell), of(new, cell).map(|seen| after(seen, old.run))])
-        .collect();
-    let panels: Vec<Panel> = panels_of.iter().zip(&seen).enumerate().map(|(at, (cell, seen))| panel(at, cell, seen)).collect();
+    let seen: Vec<[Option<Observations>; 2]> =
+        panels_of.iter().map(|cell| [of(old, cell), of(new, cell).map(|seen| after(seen, old.run))]).collect();
+    let panels: Vec<Panel> =
+        panels_of.iter().zip(&seen).enumerate().map(|(at, (cell, seen))| panel(at, cell, seen)).collect();
     let body = html! {
         header {
             p.eyebrow { "ncclsweep · two runs compared" }
@@ -99,7 +98,7 @@ pub(super) fn comparison(comparison: &Comparison, old: Source, new: Source) -> S
             section {
                 h2 { "Communicators over the rounds" }
                 p.note { "A dot is the median of one communicator; the old run's rounds first, then those of the new one. Axes do not begin at zero." }
-                (panels::keys(&panels)) (panels::strips(&panels))
+                (panels::keys(&panels)) (panels::strips(&panels, Height::Micros))
             }
         }
         (footer())
@@ -116,7 +115,12 @@ fn summed_up(comparison: &Comparison) -> String {
     let tolerance = percent(comparison.tolerance);
     let some = |number: usize, what: &str| {
         let verb = if number == 1 { "is" } else { "are" };
-        format!("{} of {} {verb} {what}: {}", units::count(number as u64), plural(all, "cell"), tally(&comparison.cells))
+        format!(
+            "{} of {} {verb} {what}: {}",
+            units::count(number as u64),
+            plural(all, "cell"),
+            tally(&comparison.cells)
+        )
     };
     match () {
         () if all == 0 => "no cell is in both runs".to_owned(),
@@ -135,9 +139,10 @@ fn of(source: Source, cell: &Compared) -> Option<Observations> {
 
 /// Observations of the new run, placed after all visits of the old one.
 fn after(mut seen: Observations, run: &Run) -> Observations {
-    let (visits, rounds) = run.visits.iter().fold((0, 0), |(visits, rounds), visit| {
-        (visits.max(visit.index + 1), rounds.max(visit.round + 1))
-    });
+    let (visits, rounds) = run
+        .visits
+        .iter()
+        .fold((0, 0), |(visits, rounds), visit| (visits.max(visit.index + 1), rounds.max(visit.round + 1)));
     for visit in &mut seen.visits {
         visit.index += visits;
         visit.round += rounds;
@@ -147,9 +152,8 @@ fn after(mut seen: Observations, run: &Run) -> Observations {
 
 fn panel<'a>(at: usize, cell: &Compared, seen: &'a [Option<Observations>; 2]) -> Panel<'a> {
     let series = ["old", "new"].iter().zip(seen).enumerate();
-    let series = series.filter_map(|(colour, (name, seen))| {
-        Some(Series { colour, name: (*name).to_owned(), seen: seen.as_ref()? })
-    });
+    let series = series
+        .filter_map(|(colour, (name, seen))| Some(Series { colour, name: (*name).to_owned(), seen: seen.as_ref()? }));
     let title = format!("{} · {} {}", plain(&cell.set), cell.case.label(), cell.case.mode);
     Panel { id: format!("c-{at}"), title, series: series.collect() }
 }

@@ -124,7 +124,7 @@ fn drawn(row: &Row, scale: &Scale, (from, to): (f64, f64)) -> Markup {
         svg class={ "v-" (row.verdict) } aria-hidden="true" {
             @for tick in scale.ticks(TICKS) { line.g x1=(across(scale.at(tick))) x2=(across(scale.at(tick))) y1="0" y2="100%" {} }
             rect.band x=(across(from)) width=(across(to - from)) y="0" height="100%" {}
-            line.one x1=(one) x2=(one) y1="0" y2="100%" {}
+            @if row.ratio.is_some() { line.one x1=(one) x2=(one) y1="0" y2="100%" {} }
             @if let Some([low, high]) = row.interval {
                 line.bar x1=(across(scale.at(low))) x2=(across(scale.at(high))) y1="13" y2="13" {}
                 @for end in [low, high] {

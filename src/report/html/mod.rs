@@ -21,7 +21,7 @@ use std::collections::HashSet;
 
 use maud::{Markup, html};
 
-use self::panels::{Panel, Series};
+use self::panels::{Height, Panel, Series};
 use self::shown::Shown;
 use super::cells::{figure, in_mode, interval, label, name};
 use super::conclusion::{headline, sentences};
@@ -83,14 +83,14 @@ pub fn runs(sources: &[Source]) -> String {
         }
         (footer())
     };
-    let alarm = alarm.then_some("EMULATED: virtual time in some of these runs. Those figures say nothing about a real box.");
+    let alarm =
+        alarm.then_some("EMULATED: virtual time in some of these runs. Those figures say nothing about a real box.");
     page::page(&plural(sources.len(), "run"), alarm, &body)
 }
 
 /// The page of stored runs, observed from their files.
 pub fn runs_of(stored: &[Stored]) -> Result<String> {
-    let observed: Vec<Observed> =
-        stored.iter().map(|of| Observed::of(of, &wanted(&of.run))).collect::<Result<_>>()?;
+    let observed: Vec<Observed> = stored.iter().map(|of| Observed::of(of, &wanted(&of.run))).collect::<Result<_>>()?;
     let sources = stored.iter().zip(&observed).map(|(of, observed)| Source { run: &of.run, observed });
     Ok(runs(&sources.collect::<Vec<_>>()))
 }
@@ -161,8 +161,8 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             }
             section {
                 h2 id={ (id) "-rounds" } { "Communicators over the rounds" }
-                p.note { "A dot is the median of one communicator, a line joins the levels of a set's visits in the order of time: where it climbs or falls, the box drifted. Axes do not begin at zero." }
-                (panels::keys(&panels)) (panels::strips(&panels))
+                p.note { "A dot is the median of one communicator, relative to the level of its set; a line joins the levels of the set's visits in the order of time. Where lines climb or fall together, the box drifted." }
+                (panels::keys(&panels)) (panels::strips(&panels, Height::OfLevel))
             }
         }
         @if let Some(connections) = &connections {
@@ -195,14 +195,17 @@ fn contents(id: &str, connections: bool, no_panels: bool) -> Markup {
 fn tiles(shown: &Shown) -> Markup {
     let run = shown.run;
     let base = run.header.plan.arms().next().map(|arm| name(run, arm)).unwrap_or_default();
-    let candidates = run.joint.iter().filter(|joint| joint.verdict != Verdict::Baseline && shown.plotted.contains(&joint.arm));
+    let candidates =
+        run.joint.iter().filter(|joint| joint.verdict != Verdict::Baseline && shown.plotted.contains(&joint.arm));
     html! {
         ul.tiles {
             @for joint in candidates.take(TILES) {
                 li class=(joint.verdict) {
                     span.quiet { (page::set_name(shown.plotted.iter().position(|arm| *arm == joint.arm), &name(run, joint.arm))) (in_mode(run, joint.mode)) }
-                    b { (joint.ratio.map_or_else(|| "–".to_owned(), |ratio| figure(Some(ratio)) + " ×")) }
-                    span { "the time of " (base) @if joint.ratio_interval.is_some() { ", 95% " (interval(joint.ratio_interval)) } }
+                    @if joint.ratio.is_some() {
+                        b { (figure(joint.ratio)) " ×" }
+                        span { "the time of " (base) @if joint.ratio_interval.is_some() { ", 95% " (interval(joint.ratio_interval)) } }
+                    } @else { b { "no ratio" } }
                     span { (page::verdict(joint.verdict)) }
                 }
             }

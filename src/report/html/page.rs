@@ -12,7 +12,8 @@ use crate::report::ink::{Tone, cut_middle, pieces, plain, width};
 
 const STYLE: &str = include_str!("style.css");
 /// Nothing may be loaded and nothing may run; only the style above and an empty icon, which keeps browsers from asking for one.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /// Columns of a name in a table; the whole name is its title.
 const NAME: usize = 44;
 /// Lines of findings; a run of thousands of sets has thousands.
@@ -140,10 +141,7 @@ mod tests {
     #[test]
     fn tones_become_classes_and_text_is_escaped() {
         let text = format!("{} than <b>", Tone::Good.ink("faster & better"));
-        assert_eq!(
-            toned(&text).into_string(),
-            r#"<span class="good">faster &amp; better</span> than &lt;b&gt;"#
-        );
+        assert_eq!(toned(&text).into_string(), r#"<span class="good">faster &amp; better</span> than &lt;b&gt;"#);
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(super) fn section(run: &Run) -> Markup {
 fn lines(run: &Run) -> Vec<Line> {
     let (header, provenance) = (&run.header, &run.header.provenance);
     let time = |time: jiff::Timestamp| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-    let mut arguments: String = provenance.arguments.iter().map(|of| shell_words::quote(of).into_owned() + " ").collect();
+    let mut arguments: String =
+        provenance.arguments.iter().map(|of| shell_words::quote(of).into_owned() + " ").collect();
     if let Some((cut, _)) = arguments.char_indices().nth(ARGUMENTS) {
         arguments.truncate(cut);
         arguments.push('…');
@@ -43,7 +44,9 @@ fn lines(run: &Run) -> Vec<Line> {
         lines.push(Line::new("started by", plain(&shell_words::join(&header.plan.wrap))));
     }
     let files = provenance.conf_files.iter().take(ROWS);
-    lines.extend(files.map(|file| Line::new("file", format!("{}: {}", plain(&file.path), plain(&file.lines.join("; "))))));
+    lines.extend(
+        files.map(|file| Line::new("file", format!("{}: {}", plain(&file.path), plain(&file.lines.join("; "))))),
+    );
     lines.push(Line::new(
         "program",
         format!("ncclsweep {} · schema {} · seed {}", plain(&header.version), header.schema, header.plan.seed),

@@ -115,7 +115,8 @@ pub(super) fn pick(all: &[usize], most: usize, urgent: &dyn Fn(usize) -> bool) -
 /// `24 of 200 sets in tables`, for what is not whole.
 pub(super) fn left_out(parts: &[(usize, usize, &str, &str)]) -> Vec<String> {
     let cut = parts.iter().filter(|(shown, all, ..)| shown < all);
-    cut.map(|(shown, all, thing, place)| format!("{} of {} {place}", count(*shown as u64), plural(*all, thing))).collect()
+    cut.map(|(shown, all, thing, place)| format!("{} of {} {place}", count(*shown as u64), plural(*all, thing)))
+        .collect()
 }
 
 #[cfg(test)]

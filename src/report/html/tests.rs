@@ -130,7 +130,8 @@ fn several_runs_are_one_page_with_anchors_of_their_own() {
 #[test]
 fn the_page_of_a_comparison_has_what_changed_and_what_is_slower_on_top() {
     let old = fixture::stored(fixture::two_sets(), 1, |_, _| 1.0);
-    let mut new = fixture::stored(fixture::two_sets(), 2, |set, case| if set == "pcie-ll" && case == 0 { 1.25 } else { 1.0 });
+    let mut new =
+        fixture::stored(fixture::two_sets(), 2, |set, case| if set == "pcie-ll" && case == 0 { 1.25 } else { 1.0 });
     new.run.header.provenance.driver = Some("590.<44>".into());
     let comparison = crate::compare::compare(&old, &new, None).unwrap();
     let page = comparison_of(&comparison, [&old, &new]).unwrap();

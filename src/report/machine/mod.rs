@@ -84,9 +84,8 @@ impl FromStr for Format {
 /// Writes these runs in `format`: one table, page or sequence of all. `style` is the terminal's and shapes [`Format::Table`]
 /// only.
 pub fn write(runs: &[Stored], format: Format, style: Style, out: &mut impl Write) -> Result<()> {
-    let unwritten = |error: io::Error| {
-        Error::new(Kind::Incomplete, format!("cannot write the results as {format}")).because(error)
-    };
+    let unwritten =
+        |error: io::Error| Error::new(Kind::Incomplete, format!("cannot write the results as {format}")).because(error);
     match format {
         Format::Csv => return csv::observations(runs, out),
         Format::CsvCells => return csv::cells(runs, out),
@@ -128,7 +127,10 @@ mod tests {
             assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
         }
         let error = "yaml".parse::<Format>().unwrap_err();
-        assert_eq!(error.next_step(), Some("one of: table, html, markdown, json, csv, csv-cells, nccl-tests, nccl-tests-json"));
+        assert_eq!(
+            error.next_step(),
+            Some("one of: table, html, markdown, json, csv, csv-cells, nccl-tests, nccl-tests-json")
+        );
     }
 
     fn stored() -> Stored {

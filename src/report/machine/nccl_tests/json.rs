@@ -260,6 +260,9 @@ mod tests {
 
     #[test]
     fn versions_before_2_9_have_a_digit_less() {
-        assert_eq!([(2, 8, 4), (2, 9, 6), (2, 28, 9)].map(|(a, b, c)| code(NcclVersion::new(a, b, c))), [2804, 20906, 22809]);
+        assert_eq!(
+            [(2, 8, 4), (2, 9, 6), (2, 28, 9)].map(|(a, b, c)| code(NcclVersion::new(a, b, c))),
+            [2804, 20906, 22809]
+        );
     }
 }

@@ -63,9 +63,8 @@ struct Device {
 
 /// The blocks of a run: mode by mode, the baseline first.
 fn blocks(run: &Run) -> impl Iterator<Item = Block<'_>> {
-    let of = move |mode: Mode| {
-        arms(run).into_iter().map(move |arm| Block { run, arm, mode, lines: lines(run, arm, mode) })
-    };
+    let of =
+        move |mode: Mode| arms(run).into_iter().map(move |arm| Block { run, arm, mode, lines: lines(run, arm, mode) });
     run.header.plan.modes().into_iter().flat_map(of)
 }
 
