@@ -1,13 +1,17 @@
 //! `ncclsweep report RUN…`: shows runs again, from their files alone.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Kind, Result};
+use crate::record::file;
+use crate::record::journal::Journal;
+use crate::record::observed::Observed;
+use crate::record::run::Run;
 use crate::record::stored::Stored;
 use crate::report::{self, Format};
 
@@ -51,4 +55,11 @@ pub fn run(args: &Report) -> Result<Exit> {
             .map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
     }
     Ok(Exit::Held)
+}
+
+/// Writes the page of a run into its folder.
+pub fn page(folder: &Path, run: &Run, journal: &Journal) -> Result<()> {
+    let observed = Observed::of_journal(journal, &report::html::wanted(run))?;
+    let page = report::html::run(report::html::Source { run, observed: &observed });
+    file::replace(&folder.join(report::html::FILE), |out| out.write_all(page.as_bytes()))
 }

@@ -9,7 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::terminal;
+use super::{sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -17,15 +17,15 @@ use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
-use crate::record::observed::Observed;
 use crate::record::run::{Applied, Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
-use crate::record::{document, file, redact};
+use crate::record::{document, redact};
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
 use crate::supervisor::private::Private;
+use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
 
@@ -35,7 +35,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
-    let step = args.impact.step()?;
+    let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
+    if let (Some(from_audit), false) = (&from_audit, args.quiet) {
+        terminal::note(&from_audit.note);
+    }
+    let step = args.impact.step(from_audit.as_ref().map(|from_audit| &from_audit.mix))?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -105,8 +109,14 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
+    if args.verbose {
+        plan.libraries
+            .iter()
+            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+        terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
+    }
     let mut tally = Tally::of(&journal)?;
-    let mut live = Live::new(plan, args.quiet);
+    let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
         setup: &setup,
@@ -127,9 +137,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
     }
     document::write(&folder, &run, &journal)?;
-    let observed = Observed::of_journal(&journal, &report::html::wanted(&run))?;
-    let page = report::html::run(report::html::Source { run: &run, observed: &observed });
-    file::replace(&folder.join(report::html::FILE), |out| out.write_all(page.as_bytes()))?;
+    super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
 
@@ -172,13 +180,14 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone() };
+    let deadlines = deadlines(args);
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
     let header = bench.header(plan);
     fit(&header)?;
@@ -203,16 +212,19 @@ fn resume(
     }
     let header = reopened.header;
     fit(&header)?;
+    let deadlines = deadlines(args);
     let wanted = Wanted {
+        deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
+        load: false,
     };
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
     if !args.allow_busy {
         bench.check_idle(&header.plan)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
@@ -224,7 +236,11 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = Vec::new();
+    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
+    let mut warnings: Vec<String> = match plan.clean_env {
+        true => Vec::new(),
+        false => provenance::left_out().into_iter().map(left_out).collect(),
+    };
     for (library, taken) in plan.libraries.iter().enumerate() {
         let sets = plan
             .sets
@@ -242,7 +258,8 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
     Ok(warnings)
 }
 
-fn default_folder(header: &Header, redacted: bool) -> PathBuf {
+/// `results/TIME-HOST-GPUS`
+pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
     let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

@@ -7,11 +7,13 @@ pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
+pub mod look;
 pub mod observed;
 pub mod outcome;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod schema;
 pub mod stored;
 pub mod summary;
 mod valid;

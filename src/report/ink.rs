@@ -79,7 +79,8 @@ impl Style {
             match Tone::ALL.into_iter().find(|tone| tone.mark() == c) {
                 Some(tone) if self.color => finished.push_str(tone.escape()),
                 None if c == END && self.color => finished.push_str("\x1b[0m"),
-                None if c != END => finished.push(if self.unicode { c } else { ascii(c) }),
+                // Whatever came in from a file: nothing but our own colours steers the terminal.
+                None if c != END && (c == '\n' || !steers(c)) => finished.push(if self.unicode { c } else { ascii(c) }),
                 Some(_) | None => {}
             }
         }
@@ -111,6 +112,7 @@ fn ascii(c: char) -> char {
         '×' => 'x',
         '·' => '|',
         '…' => '~',
+        '→' => '>',
         '─' => '-',
         '\u{a0}' => ' ',
         c => c,
@@ -174,9 +176,15 @@ pub(super) fn cut_middle(text: &str, columns: usize) -> String {
     format!("{}{tail}", cut(text, columns - width(tail)))
 }
 
+/// Whether a terminal takes the character for an order: to move, to colour, to write from right to left.
+#[must_use]
+pub fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Text of others (a library's log, a name) without what would move the cursor or change colours.
 pub(super) fn plain(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
+    let harmless = |c: &char| !steers(*c) && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
     text.replace(['\t', '\n'], " ").chars().filter(harmless).collect()
 }
 
@@ -248,6 +256,8 @@ mod tests {
 
     #[test]
     fn text_of_others_cannot_steer_the_terminal() {
-        assert_eq!(plain("a\x1b[2Jb\tc\u{2061}\r"), "a[2Jb c");
+        assert_eq!(plain("a\x1b[2Jb\tc\u{2061}\r\u{202e}"), "a[2Jb c");
+        let colored = Style { color: true, ..Style::default() };
+        assert_eq!(colored.finish(&format!("a\x1b[2J\n{}", Tone::Strong.ink("b\u{9b}2J"))), "a[2J\n\x1b[1mb2J\x1b[0m");
     }
 }

@@ -4,9 +4,11 @@
 //! Formatters are pure: they work from a [`Run`](crate::record::run::Run), measured now or read from a file, and need no GPU.
 
 pub mod accept;
+pub mod audit;
 mod cells;
 pub mod compare;
 mod conclusion;
+pub mod doctor;
 mod findings;
 mod head;
 pub mod html;
@@ -15,7 +17,8 @@ mod ink;
 pub mod machine;
 mod sheet;
 pub mod table;
+pub mod topology;
 pub mod why;
 
-pub use ink::Style;
+pub use ink::{Style, steers};
 pub use machine::{Format, write};

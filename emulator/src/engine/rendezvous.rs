@@ -51,6 +51,8 @@ pub(super) struct BatchArrival {
 pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
+    /// The GPUs of its ranks, a bit each.
+    gpus: u64,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
     /// Collectives run so far; runs of one graph step count once.
@@ -83,9 +85,11 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, ranks: usize) -> Group {
+    pub(crate) fn new(number: u64, gpus: &[usize]) -> Group {
+        let ranks = gpus.len();
         Group {
             number,
+            gpus: gpus.iter().fold(0, |all, gpu| all | 1 << gpu),
             arrivals: (0..ranks).map(|_| None).collect(),
             batches: (0..ranks).map(|_| None).collect(),
             calls: 0,
@@ -217,7 +221,7 @@ impl Group {
                 later => (Phase::Eager, later - 1),
             }
         };
-        Moment { phase, rank: 0, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank: 0, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
     }
 
     /// The moment of the next eager or captured call, for faults that strike in the call itself.
@@ -227,7 +231,13 @@ impl Group {
             0 => (Phase::First, 1),
             done => (Phase::Eager, done),
         };
-        Moment { phase, rank, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
+    }
+
+    /// The moment in which a rank's communicator is destroyed.
+    pub(crate) fn last_moment(&self, rank: usize) -> Moment {
+        let (gpus, communicator) = (self.gpus, self.number + 1);
+        Moment { phase: Phase::Destroy, rank, bytes: 0, gpus, communicator, nth: 1 }
     }
 }
 
@@ -310,7 +320,9 @@ impl Engine {
         }
         self.copies += 1;
         let device = self.streams[stream].device;
-        let moment = Moment { phase: Phase::Copy, rank: device, bytes: view.len(), communicator: 0, nth: self.copies };
+        let gpus = 1 << self.devices[device].gpu;
+        let (bytes, nth) = (view.len(), self.copies);
+        let moment = Moment { phase: Phase::Copy, rank: device, bytes, gpus, communicator: 0, nth };
         for fault in self.settings.faults.iter().filter(|fault| fault.strikes(&moment, self.settings.seed)) {
             match fault.kind {
                 Kind::Wrong | Kind::Nan => return View::of(&flipped(view.bytes())),

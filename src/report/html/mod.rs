@@ -19,7 +19,7 @@ mod shown;
 
 use std::collections::HashSet;
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use self::panels::{Height, Panel, Series};
 use self::shown::Shown;
@@ -33,6 +33,7 @@ use crate::plan::schedule::Arm;
 use crate::record::observed::Observed;
 use crate::record::run::{Backend, Run, Verdict};
 use crate::record::stored::Stored;
+use crate::topology::svg;
 use crate::units::plural;
 
 /// Name of the page in a run's folder.
@@ -117,6 +118,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
     let shown = Shown::of(run);
     let panels = panels(&shown, source.observed, id);
     let connections = connections::section(&shown, source.observed, id);
+    let wiring = run.header.provenance.topology.as_ref().filter(|topology| !topology.gpus.is_empty());
     html! {
         header {
             p.eyebrow { (plain(&head::title(run))) }
@@ -126,7 +128,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             (tiles(&shown))
             (warnings(run))
             (page::facts(&head::lines(run)))
-            (contents(id, connections.is_some(), panels.is_empty()))
+            (contents(id, wiring.is_some() || connections.is_some(), panels.is_empty()))
             (page::left_out(&shown.left_out, "The files of the run have all of it: ncclsweep report --format csv or json."))
         }
         section {
@@ -165,22 +167,30 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
                 (panels::keys(&panels)) (panels::strips(&panels, Height::OfLevel))
             }
         }
-        @if let Some(connections) = &connections {
-            section { h2 id={ (id) "-connections" } { "Connections" } (connections) }
+        @if wiring.is_some() || connections.is_some() {
+            section {
+                h2 id={ (id) "-topology" } { "Topology" }
+                @if let Some(topology) = wiring {
+                    p.note { "How the GPUs are wired, as far as kernel and driver told. What is not known is drawn as such." }
+                    // The drawing escapes its own texts.
+                    div.scroll.wiring { (PreEscaped(svg(topology))) }
+                }
+                @if let Some(connections) = &connections { h3 { "Connections" } (connections) }
+            }
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }
 }
 
-fn contents(id: &str, connections: bool, no_panels: bool) -> Markup {
+fn contents(id: &str, topology: bool, no_panels: bool) -> Markup {
     let all = [
         ("results", "Results", true),
         ("ratios", "Ratios", true),
         ("latency", "Latency", true),
         ("samples", "Samples", !no_panels),
         ("rounds", "Rounds", !no_panels),
-        ("connections", "Connections", connections),
+        ("topology", "Topology", topology),
         ("settings", "Settings", true),
         ("provenance", "Provenance", true),
     ];
