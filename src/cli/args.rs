@@ -99,7 +99,7 @@ pub struct Compare {
     /// Relative difference that matters [default: that of the later run]
     #[arg(long, value_name = "P%", value_parser = read::<Percent>)]
     pub tolerance: Option<Percent>,
-    /// What to print: table, json, csv, markdown
+    /// What to print: table, html, json, csv, markdown
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
 }
@@ -410,7 +410,7 @@ pub struct Sweep {
     /// Replace host name, UUIDs and paths in everything that is stored
     #[arg(long, help_heading = "Results")]
     pub redact: bool,
-    /// What to print: table, json, csv, markdown, nccl-tests
+    /// What to print: table, html, markdown, json, csv (each observation), csv-cells, nccl-tests, nccl-tests-json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>, help_heading = "Results")]
     pub format: crate::report::Format,
     /// Tell for each size what NCCL chose, and what is known of each variable

@@ -51,8 +51,9 @@ const REPORT: &str = "\
 Examples:
   ncclsweep report results/before
   ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
-  ncclsweep report results/* --format csv       a row for each cell
-  ncclsweep report results/before --samples     every sample, for a statistics program
+  ncclsweep report results/before --format html > page.html
+  ncclsweep report results/* --format csv       every observation with all factors, for a statistics program
+  ncclsweep report results/* --format csv-cells a row for each cell
   ncclsweep report results/before --redact --format markdown
 
 Exit status:

@@ -67,6 +67,9 @@ pub fn redact(run: &mut Run) -> Result<()> {
     for joint in &mut run.joint {
         *joint = redactor.walk(joint)?;
     }
+    for proofs in &mut run.proofs {
+        *proofs = redactor.walk(proofs)?;
+    }
     for warning in &mut run.warnings {
         *warning = redactor.text(warning);
     }

@@ -50,16 +50,19 @@ pub(super) fn headline(run: &Run) -> String {
     }
     let faster = |arm: &&Arm| !cells(arm).is_empty() && cells(arm).iter().all(|cell| cell.verdict == Verdict::Faster);
     let base = name(run, run.header.plan.baseline());
-    let counted = candidates.iter().filter(faster).count();
-    let what = format!("{} of {} sets are faster than {base} everywhere", counted, candidates.len());
-    let modes = run.header.plan.modes();
-    let rank = |mode: &Mode| ranking(run, *mode).into_iter().find(|joint| joint.verdict == Verdict::Faster);
-    match modes.first().and_then(rank) {
+    let all = units::plural(candidates.len(), "set");
+    let counted = match candidates.iter().filter(faster).count() {
+        0 => format!("none of {all} is faster than {base} everywhere"),
+        1 => format!("1 of {all} is faster than {base} everywhere"),
+        some => format!("{some} of {all} are faster than {base} everywhere"),
+    };
+    let first = run.header.plan.modes().first().and_then(|mode| ranking(run, *mode).first().copied());
+    match first.filter(|first| first.ratio.is_some()) {
         Some(first) => {
-            let place = in_mode(run, first.mode);
-            format!("{what}; the fastest{place} is {}, {}", name(run, first.arm), verdicts(run, cells(&first.arm)))
+            let (place, set) = (in_mode(run, first.mode), name(run, first.arm));
+            format!("{counted}; the quickest{place}, {set}, is {}", verdicts(run, cells(&first.arm)))
         }
-        None => what,
+        None => counted,
     }
 }
 
