@@ -139,6 +139,7 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
     Evidence {
         version: worker.version,
         devices: vec![0],
+        alone: communicator.told.ranks == Some(1),
         communicators: 1,
         asked: set.vars.iter().map(asked).collect(),
         seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],

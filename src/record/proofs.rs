@@ -218,6 +218,7 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
+        alone: plan.ranks == 1,
         communicators: plan.communicators * visit.arm.in_turn(),
         asked,
         seen: worker.map(|worker| seen(worker, plan.ranks)).unwrap_or_default(),
