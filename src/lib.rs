@@ -13,6 +13,7 @@ pub mod gpu;
 pub mod impact;
 pub mod nccl;
 pub mod nearest;
+pub mod pairs;
 pub mod plan;
 pub mod proof;
 pub mod record;

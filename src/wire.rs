@@ -12,7 +12,7 @@ use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
-use crate::topology::Driver;
+use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
 pub const VERSION: u32 = 1;
@@ -29,6 +29,9 @@ pub struct Job {
     pub cases: Vec<Case>,
     /// CUDA ordinal of each rank.
     pub devices: Vec<u32>,
+    /// CPUs for the thread of each rank; empty when none is bound.
+    #[serde(default)]
+    pub cpus: Vec<Option<CpuList>>,
     /// Communicators to make, one after the other.
     pub communicators: u32,
     /// Iterations.

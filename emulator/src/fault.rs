@@ -1,4 +1,5 @@
-//! Faults on order: `KIND@PHASE[,rank=R|all][,size=BYTES][,comm=N][,nth=N][,p=PROB][,when=NCCL_X=V]`, separated by `;`.
+//! Faults on order: `KIND@PHASE[,rank=R|all][,gpus=A+B][,size=BYTES][,comm=N][,nth=N][,p=PROB][,when=NCCL_X=V]`, separated
+//! by `;`. With `gpus` it strikes where all of these GPUs of the box take part.
 
 use crate::noise;
 
@@ -56,6 +57,8 @@ pub(crate) enum Phase {
 pub(crate) struct Moment {
     pub phase: Phase,
     pub rank: usize,
+    /// A bit for each GPU of the box that takes part.
+    pub gpus: u64,
     pub bytes: usize,
     /// Communicators are counted from 1.
     pub communicator: u64,
@@ -71,6 +74,8 @@ pub(crate) struct Fault {
     pub phase: Phase,
     /// None: every rank.
     rank: Option<usize>,
+    /// A bit for each GPU that must take part.
+    gpus: u64,
     bytes: Option<usize>,
     communicator: Option<u64>,
     nth: Option<u64>,
@@ -91,6 +96,7 @@ fn parse_one(text: &str) -> Result<Fault, String> {
         kind: parse_kind(kind)?,
         phase: parse_phase(phase)?,
         rank: None,
+        gpus: 0,
         bytes: None,
         communicator: None,
         nth: None,
@@ -103,6 +109,7 @@ fn parse_one(text: &str) -> Result<Fault, String> {
         match key {
             "rank" if value == "all" => fault.rank = None,
             "rank" => fault.rank = Some(number()? as usize),
+            "gpus" => fault.gpus = bits(value)?,
             "size" => fault.bytes = Some(number()? as usize),
             "comm" => fault.communicator = Some(number()?),
             "nth" => fault.nth = Some(number()?),
@@ -111,13 +118,19 @@ fn parse_one(text: &str) -> Result<Fault, String> {
                 let (name, wanted) = value.split_once('=').ok_or(format!("{part:?} is not when=NAME=VALUE"))?;
                 fault.when = Some((name.to_owned(), wanted.to_owned()));
             }
-            _ => return Err(format!("{key:?} is none of rank, size, comm, nth, p, when")),
+            _ => return Err(format!("{key:?} is none of rank, gpus, size, comm, nth, p, when")),
         }
     }
     if !(0.0..=1.0).contains(&fault.probability) {
         return Err(format!("p={} is not a probability", fault.probability));
     }
     Ok(fault)
+}
+
+/// `2+5`: a bit for each.
+fn bits(gpus: &str) -> Result<u64, String> {
+    let bit = |gpu: &str| gpu.parse().ok().filter(|gpu: &u32| *gpu < 64).map(|gpu| 1 << gpu);
+    gpus.split('+').try_fold(0, |mask, gpu| Ok(mask | bit(gpu).ok_or(format!("{gpu:?} is no GPU"))?))
 }
 
 fn parse_kind(text: &str) -> Result<Kind, String> {
@@ -162,6 +175,7 @@ impl Fault {
     pub(crate) fn strikes(&self, moment: &Moment, seed: u64) -> bool {
         self.phase == moment.phase
             && self.rank.is_none_or(|rank| rank == moment.rank)
+            && moment.gpus & self.gpus == self.gpus
             && self.bytes.is_none_or(|bytes| bytes == moment.bytes)
             && self.communicator.is_none_or(|number| number == moment.communicator)
             && self.nth.is_none_or(|nth| nth == moment.nth)
@@ -204,7 +218,7 @@ mod tests {
     use super::*;
 
     fn moment(phase: Phase, rank: usize) -> Moment {
-        Moment { phase, rank, bytes: 14336, communicator: 1, nth: 1 }
+        Moment { phase, rank, gpus: 0b1011, bytes: 14336, communicator: 1, nth: 1 }
     }
 
     #[test]
@@ -215,6 +229,13 @@ mod tests {
         assert!(!fault.strikes(&moment(Phase::Eager, 3), 0));
         assert!(!fault.strikes(&Moment { bytes: 1, ..moment(Phase::First, 3) }, 0));
         assert!(!fault.strikes(&Moment { nth: 2, ..moment(Phase::First, 3) }, 0));
+    }
+
+    #[test]
+    fn a_fault_between_gpus_strikes_where_all_of_them_take_part() {
+        let strikes = |text: &str| parse(text).unwrap()[0].strikes(&moment(Phase::First, 0), 0);
+        assert!(strikes("hang@first,gpus=0+3") && strikes("hang@first,gpus=1"));
+        assert!(!strikes("hang@first,gpus=0+2") && !strikes("hang@first,gpus=2"));
     }
 
     #[test]
@@ -234,7 +255,15 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["hang", "sing@first", "hang@lunch", "hang@first,colour=red", "hang@first,p=2", "slow:x@eager"] {
+        for text in [
+            "hang",
+            "sing@first",
+            "hang@lunch",
+            "hang@first,colour=red",
+            "hang@first,p=2",
+            "hang@first,gpus=0+64",
+            "slow:x@eager",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

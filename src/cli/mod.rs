@@ -3,11 +3,13 @@
 mod accept;
 mod args;
 mod compare;
+mod devices;
 mod draft;
 mod dry_run;
 mod exit;
 mod explain;
 mod interrupt;
+mod pairs;
 mod progress;
 mod report;
 mod sweep;
@@ -60,6 +62,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Pairs(pairs)) => pairs::run(&pairs),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
         None => sweep::run(&arguments.sweep),
     }

@@ -8,6 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, Vars};
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
@@ -114,6 +115,9 @@ pub struct Plan {
     pub ranks: u32,
     /// How the ranks are started.
     pub launch: Launch,
+    /// On which CPUs the threads of ranks run.
+    #[serde(default, skip_serializing_if = "CpuAffinity::is_none")]
+    pub cpu_affinity: CpuAffinity,
     /// Command, with its arguments, that starts the workers; empty for none.
     pub wrap: Vec<String>,
     /// Rounds.

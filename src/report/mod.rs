@@ -11,6 +11,7 @@ mod head;
 pub mod impact;
 mod ink;
 pub mod machine;
+pub mod pairs;
 mod sheet;
 pub mod table;
 pub mod topology;

@@ -15,6 +15,7 @@ use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
 use crate::record::visit::{At, Outcome, Timings, Visit};
+use crate::topology::CpuList;
 use crate::wire::{self, Job};
 
 /// The hidden command that makes the executable a worker.
@@ -39,6 +40,8 @@ pub struct Setup {
     pub deadlines: Deadlines,
     /// The GPUs when the run began.
     pub before: Before,
+    /// CPUs near each GPU, by CUDA's number, where they are known.
+    pub near: Vec<(u32, CpuList)>,
 }
 
 /// Settings of the emulator.
@@ -72,6 +75,18 @@ impl Setup {
         }
         environment.remove(JOURNAL_FOLDER);
         environment
+    }
+}
+
+impl Setup {
+    /// The CPUs of each rank; none where it cannot be bound, since those near its GPU are not known.
+    #[must_use]
+    pub fn cpus(&self, plan: &Plan) -> Vec<Option<CpuList>> {
+        let near = |rank: u32| {
+            let ordinal = plan.devices.get(rank as usize % plan.devices.len().max(1));
+            self.near.iter().find(|(known, _)| Some(known) == ordinal).map(|(_, cpus)| cpus)
+        };
+        (0..plan.ranks).map(|rank| plan.cpu_affinity.of_rank(rank, near(rank))).collect()
     }
 }
 
@@ -142,7 +157,7 @@ pub fn visit(
     let wish = nccl_log::direct(&mut environment, subsystems, &log);
     let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
     let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
-    let outcome = match Child::spawn(&spec, Some(&job(plan, planned, seed))) {
+    let outcome = match Child::spawn(&spec, Some(&job(plan, setup, planned, seed))) {
         Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
         Ok(mut child) => {
             let written = || size(&output) + size(&log);
@@ -191,12 +206,13 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
     }
 }
 
-fn job(plan: &Plan, planned: Planned, salt: u64) -> Job {
+fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
     let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1 };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
-    let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
-    Job { version: wire::VERSION, cases: plan.cases.clone(), devices, communicators, measure, salt }
+    let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
+    let cpus = if plan.cpu_affinity.is_none() { Vec::new() } else { setup.cpus(plan) };
+    Job { version: wire::VERSION, cases: plan.cases.clone(), devices, cpus, communicators, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.

@@ -4,6 +4,7 @@
 //! the whole process ends at once, without exit handlers: other ranks may be inside NCCL, where an orderly exit was seen to
 //! end in SIGSEGV, and a rank that waits for the failed one would wait for ever.
 
+mod affinity;
 mod barrier;
 mod check;
 mod data;
@@ -67,6 +68,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     let devices = ranks_devices(&team.job, &devices)?;
     let nccl = communicator::version().map_err(starting)?;
     let contexts = contexts(&team.job.devices).map_err(starting)?;
+    let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
     let variables = std::env::vars().filter(|(name, _)| is_nccl(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
@@ -76,6 +78,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
             nccl_path: communicator::loaded_from(),
             variables: Vars::from_iter(variables),
             devices: devices.clone(),
+            cpus: cpus.clone(),
         },
     });
     let management = Management::load().ok();
@@ -86,9 +89,16 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     report_gpus();
     std::thread::scope(|scope| {
         for (rank, context) in contexts.into_iter().enumerate() {
+            let cpus = cpus.get(rank).cloned().flatten();
+            let run = move || {
+                if let Some(Err(message)) = cpus.as_ref().map(affinity::bind) {
+                    team.wire.end(&Event::WorkerError { message });
+                }
+                rank::run(team, rank as u32, context);
+            };
             std::thread::Builder::new()
                 .name(format!("rank {rank}"))
-                .spawn_scoped(scope, move || rank::run(team, rank as u32, context))
+                .spawn_scoped(scope, run)
                 .expect("the system starts a thread per rank");
         }
         // Clocks and temperature belong to the measuring, so they are read before anything is torn down.

@@ -3,11 +3,13 @@
 //! Every run starts in a cleared environment, in a folder of its own, with a fixed seed. Several `--nccl` in one run are not
 //! tested here: the emulator is one library; see `results/` for runs of real ones.
 
+mod affinity;
 mod cases;
 mod environment;
 mod failures;
 mod interrupt;
 mod output;
+mod pairs;
 mod settings;
 mod support;
 mod topo;

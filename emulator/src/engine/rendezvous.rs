@@ -44,6 +44,7 @@ pub(super) struct Arrival {
 pub(super) struct BatchArrival {
     pub stream: usize,
     pub at: Nanos,
+    pub mode: Mode,
     pub batch: Arc<Batch>,
 }
 
@@ -51,6 +52,8 @@ pub(super) struct BatchArrival {
 pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
+    /// A bit for each GPU of the box that takes part.
+    gpus: u64,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
     /// Collectives run so far; runs of one graph step count once.
@@ -63,7 +66,7 @@ pub(crate) struct Group {
     pub async_error: u32,
     pub aborted: bool,
     /// A fault keeps it from ever running again.
-    hung: bool,
+    pub(super) hung: bool,
 }
 
 /// The inputs of a reduction and its result.
@@ -83,9 +86,10 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, ranks: usize) -> Group {
+    pub(crate) fn new(number: u64, ranks: usize, gpus: u64) -> Group {
         Group {
             number,
+            gpus,
             arrivals: (0..ranks).map(|_| None).collect(),
             batches: (0..ranks).map(|_| None).collect(),
             calls: 0,
@@ -206,7 +210,7 @@ impl Engine {
 
 impl Group {
     /// Counts a collective and says which moment it is for the faults.
-    fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
+    pub(super) fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
         let (phase, nth) = if mode == Mode::Graph {
             self.replays += 1;
             (Phase::Replay, self.replays)
@@ -217,7 +221,7 @@ impl Group {
                 later => (Phase::Eager, later - 1),
             }
         };
-        Moment { phase, rank: 0, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank: 0, gpus: self.gpus, bytes, communicator: self.number + 1, nth }
     }
 
     /// The moment of the next eager or captured call, for faults that strike in the call itself.
@@ -227,7 +231,7 @@ impl Group {
             0 => (Phase::First, 1),
             done => (Phase::Eager, done),
         };
-        Moment { phase, rank, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank, gpus: self.gpus, bytes, communicator: self.number + 1, nth }
     }
 }
 
@@ -235,16 +239,17 @@ impl Group {
 impl Engine {
     /// Applies faults that hit a running collective; the factor on its time, or None when it never ends.
     fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
+        let arrivals = self.groups[index].arrivals.iter().enumerate();
+        let places = arrivals.filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream))).collect();
+        self.strike_at(index, moment, places)
+    }
+
+    /// The same for ranks and their streams.
+    pub(super) fn strike_at(&mut self, index: usize, moment: Moment, places: Vec<(usize, usize)>) -> Option<f64> {
         let mut slow = 1.0;
         if self.settings.faults.is_empty() {
             return Some(slow);
         }
-        let places: Vec<(usize, usize)> = self.groups[index]
-            .arrivals
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream)))
-            .collect();
         for (rank, stream) in places {
             for fault in
                 self.settings.faults.iter().filter(|f| f.strikes(&Moment { rank, ..moment }, self.settings.seed))
@@ -288,16 +293,20 @@ impl Engine {
             return;
         }
         let collective = &arrival.collective;
-        let moment = Moment { rank: collective.rank, ..moment };
+        self.spoil(collective.receive, collective.count, collective.dtype, Moment { rank: collective.rank, ..moment });
+    }
+
+    /// Changes one of the elements that a rank has received where a fault says so.
+    pub(super) fn spoil(&mut self, receive: u64, count: usize, dtype: Dtype, moment: Moment) {
         let hit =
             self.settings.faults.iter().find(|fault| {
                 matches!(fault.kind, Kind::Wrong | Kind::Nan) && fault.strikes(&moment, self.settings.seed)
             });
         let Some(kind) = hit.map(|fault| fault.kind) else { return };
-        let size = collective.dtype.size();
-        let at = collective.receive + (collective.count / 2 * size) as u64;
+        let size = dtype.size();
+        let at = receive + (count / 2 * size) as u64;
         if kind == Kind::Nan {
-            self.memory.write(at, &View::of(collective.dtype.nan()));
+            self.memory.write(at, &View::of(dtype.nan()));
         } else if let Some(view) = self.memory.read(at, size) {
             self.memory.write(at, &View::of(&flipped(view.bytes())));
         }
@@ -310,7 +319,9 @@ impl Engine {
         }
         self.copies += 1;
         let device = self.streams[stream].device;
-        let moment = Moment { phase: Phase::Copy, rank: device, bytes: view.len(), communicator: 0, nth: self.copies };
+        let gpus = 1 << self.devices[device].gpu;
+        let moment =
+            Moment { phase: Phase::Copy, rank: device, gpus, bytes: view.len(), communicator: 0, nth: self.copies };
         for fault in self.settings.faults.iter().filter(|fault| fault.strikes(&moment, self.settings.seed)) {
             match fault.kind {
                 Kind::Wrong | Kind::Nan => return View::of(&flipped(view.bytes())),

@@ -88,7 +88,9 @@ fn only_gpus_that_ranks_run_on_count_in_the_head_of_a_report() {
 #[test]
 fn a_device_cannot_steer_the_terminal() {
     let node = NumaNode { cpu: Some("CPU \x1b[2J".into()), children: vec![device()], ..NumaNode::default() };
-    let shown = render(&look(Topology { numa: vec![node], ..switches() }), Style::default());
+    let mut topology = switches();
+    topology.numa = vec![node];
+    let shown = render(&look(topology), Style::default());
     assert!(!shown.contains('\x1b') && shown.contains("CPU [2J"), "{shown}");
 }
 

@@ -15,6 +15,7 @@ fn setup(inherited: &[(&str, &str)], emulation: Option<Emulation>) -> Setup {
         library_folders: vec!["/private/library-0".into(), "/private/library-1".into()],
         emulation,
         deadlines: Deadlines::default(),
+        near: Vec::new(),
         before: Before::default(),
     }
 }
