@@ -7,17 +7,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// A size in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
 /// A duration in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Micros(pub f64);
 
 /// A bandwidth in 10⁹ bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct GBps(pub f64);
 
@@ -98,6 +98,16 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// A limit in seconds as people write one: `20 s`, `2.5 s`, `1 ms`.
+#[must_use]
+pub fn limit(seconds: f64) -> String {
+    match seconds {
+        s if s < 0.9995 => format!("{} ms", (s * 1e6).round() / 1e3),
+        s if s < 10.0 => format!("{} s", (s * 10.0).round() / 10.0),
+        s => format!("{s:.0} s"),
+    }
+}
+
 /// `count` things: `1 size`, `4 sizes`. For words whose plural is formed with an s.
 #[must_use]
 pub fn plural(count: usize, thing: &str) -> String {
@@ -142,5 +152,14 @@ mod tests {
     fn durations_print_in_two_units() {
         let shown = [0.0, 8.44, 9.96, 58.2, 119.6, 7199.7, 7260.0].map(duration);
         assert_eq!(shown, ["0.0 s", "8.4 s", "10 s", "58 s", "2 min 0 s", "2 h 0 min", "2 h 1 min"]);
+    }
+
+    #[test]
+    fn a_limit_is_told_as_it_was_asked_for_and_never_as_nothing() {
+        for (seconds, told) in
+            [(0.001, "1 ms"), (0.0000015, "0.002 ms"), (0.5, "500 ms"), (2.0, "2 s"), (2.46, "2.5 s"), (137.4, "137 s")]
+        {
+            assert_eq!(limit(seconds), told);
+        }
     }
 }

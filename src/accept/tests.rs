@@ -184,7 +184,8 @@ fn settings_must_be_shown_to_be_in_effect() {
 fn every_visit_must_complete_whether_or_not_the_plan_says_so() {
     let first = |run: &Stored| judge(&plan("[require]\ngpus = 8").unwrap(), run, None).unwrap().requirements.remove(0);
     assert_eq!(first(&run()).outcome, Outcome::Pass);
-    let hung = altered(|run| run.run.visits[4].outcome = Ending::TimedOut { at: None, seconds: 60, ranks: Vec::new() });
+    let hung =
+        altered(|run| run.run.visits[4].outcome = Ending::TimedOut { at: None, seconds: 60.0, ranks: Vec::new() });
     assert_eq!((first(&hung).outcome, first(&hung).measured.as_deref()), (Outcome::Fail, Some("11 of 12")));
 }
 

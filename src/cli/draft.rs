@@ -2,6 +2,7 @@
 
 use super::args::Sweep;
 use super::devices::Devices;
+use super::sizes_from::{self, FromAudit};
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
@@ -56,15 +57,16 @@ impl Draft {
         for (name, value) in env_set::base_from_flags(&args.base)?.iter() {
             base.set(name, value);
         }
+        let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
         Ok(Self {
-            cases: cases(args, config)?,
+            cases: cases(args, config, from_audit.as_ref())?,
             sets,
             expect,
             base,
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
-            devices: devices(args, config)?,
+            devices: devices(args, config, from_audit.as_ref())?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
             wrap: wrap(args)?,
@@ -127,7 +129,7 @@ impl Draft {
     }
 }
 
-fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
+fn cases(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Vec<Case>> {
     let sizes = if args.sizes.is_empty() {
         config.sizes.clone().or(Config::builtin(STANDARD)?.sizes)
     } else {
@@ -139,14 +141,14 @@ fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
         Some(_) => vec![Placement::OutOfPlace],
         None => config.placement.clone().unwrap_or_else(|| vec![Placement::OutOfPlace]),
     };
-    Cases {
+    let cases = Cases {
         sizes: sizes.ok_or_else(|| Error::usage("no sizes to measure").help("--sizes 7168x1..4"))?,
         dtypes: pick(&args.dtype, config.dtype.as_ref(), Dtype::Bfloat16),
         ops: pick(&args.op, config.op.as_ref(), Op::Sum),
         placements,
-        modes: pick(&args.modes, config.modes.as_ref(), Mode::Graph),
-    }
-    .product()
+        modes: pick(&args.modes, config.modes.as_ref(), from_audit.map_or(Mode::Graph, FromAudit::mode)),
+    };
+    from_audit.map_or_else(|| cases.product(), |from_audit| from_audit.cases(&cases))
 }
 
 fn pick<T: Clone>(flags: &[T], file: Option<&Vec<T>>, standard: T) -> Vec<T> {
@@ -180,8 +182,12 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
     Ok(wanted.into_iter().filter(runs).collect())
 }
 
-fn devices(args: &Sweep, config: &Config) -> Result<Devices> {
-    Devices::of(&args.devices, positive("--gpus", args.gpus.or(config.gpus))?)
+fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
+    let first = positive("--gpus", args.gpus.or(config.gpus))?;
+    // As many as the server's communicators had ranks, unless the ranks are given.
+    let servers =
+        from_audit.and_then(|from_audit| from_audit.mix.ranks).filter(|_| args.ranks.or(config.ranks).is_none());
+    Devices::of(&args.devices, first.or(servers))
 }
 
 /// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.
@@ -219,6 +225,7 @@ fn measure(args: &Sweep) -> Measure {
         launches: chain,
         batches: samples.div_ceil(2),
         calls: samples * 10,
+        checks: args.checks.unwrap_or(standard.checks),
     }
 }
 

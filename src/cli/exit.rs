@@ -24,6 +24,8 @@ pub enum Exit {
     Failed,
     /// Some cells are undecided.
     Undecided,
+    /// A command that was started failed, and this is how; nothing of ours did.
+    Command(u8),
     /// Everything asked for holds.
     Held,
 }
@@ -33,6 +35,7 @@ impl Exit {
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
+            Self::Command(code) => code,
             Self::Held => 0,
             Self::Failed => 1,
             Self::Usage => 2,
@@ -70,9 +73,24 @@ pub fn reader_has_left(error: &Error) -> bool {
     })
 }
 
+/// Shows on stderr what clap has against the arguments.
+pub fn show_usage(error: &clap::Error) {
+    let fancy = is_fancy();
+    let text = error.render();
+    if fancy {
+        terminal::colored_note(text.ansi().to_string().trim_end())
+    } else {
+        terminal::note(text.to_string().trim_end())
+    }
+}
+
+fn is_fancy() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Shows an error on stderr: message, causes, the place in the text, the next step.
 pub fn show(error: &Error) {
-    let fancy = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let fancy = is_fancy();
     let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let mut text = String::new();
     // Lines break at blanks alone: a path or a flag that is to be copied stays whole.
@@ -83,6 +101,7 @@ pub fn show(error: &Error) {
         .with_break_words(false);
     let shown = handler.render_report(&mut text, error);
     match shown {
+        Ok(()) if fancy => terminal::colored_note(&format!("ncclsweep: {}", text.trim())),
         Ok(()) => terminal::note(format!("ncclsweep: {}", text.trim())),
         Err(_) => terminal::note(format!("ncclsweep: {error}")),
     }

@@ -2,16 +2,24 @@
 
 mod accept;
 mod args;
+mod audit;
 mod compare;
 mod devices;
+mod doctor;
+mod documents;
 mod draft;
 mod dry_run;
+mod examples;
+mod exec;
 mod exit;
 mod explain;
+mod export;
+mod import;
 mod interrupt;
 mod pairs;
 mod progress;
 mod report;
+mod sizes_from;
 mod sweep;
 mod terminal;
 mod topo;
@@ -41,9 +49,12 @@ pub fn main() -> Exit {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are answers, not errors: clap prints them to stdout.
-            let wrong = error.use_stderr();
-            let _ = error.print();
-            return if wrong { Exit::Usage } else { Exit::Held };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return Exit::Held;
+            }
+            exit::show_usage(&error);
+            return Exit::Usage;
         }
     };
     run(arguments).unwrap_or_else(|error| {
@@ -61,9 +72,17 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
+        Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
+        Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
         Some(args::Command::Pairs(pairs)) => pairs::run(&pairs),
+        Some(args::Command::Audit(audit)) => audit::run(&audit),
+        Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
+        Some(args::Command::Completions { shell }) => documents::completions(shell),
+        Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),
+        Some(args::Command::Schema) => documents::schema(),
         None => sweep::run(&arguments.sweep),
     }
 }

@@ -28,8 +28,13 @@ pub fn run(args: &Args) -> Result<Exit> {
     let interrupt = Interrupt::install()?;
     let asked = || interrupt.asked();
     let private = Private::create()?;
-    let wanted =
-        bench::Wanted { emulate: args.emulate.clone(), nccl: args.nccl.iter().cloned().collect(), load: false };
+    let wanted = bench::Wanted {
+        emulate: args.emulate.clone(),
+        nccl: args.nccl.iter().cloned().collect(),
+        // A driver that has not been used since boot takes longer for its first answer than a pair for its phases.
+        deadlines: Deadlines::default(),
+        load: false,
+    };
     let bench = Bench::find(&wanted, &private, &asked)?;
     let devices = devices.on(&bench.gpus)?;
     if !args.allow_busy {

@@ -9,7 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::terminal;
+use super::{sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -36,7 +36,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
-    let step = args.impact.step()?;
+    let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
+    if let (Some(from_audit), false) = (&from_audit, args.quiet) {
+        terminal::note(&from_audit.note);
+    }
+    let step = args.impact.step(from_audit.as_ref().map(|from_audit| &from_audit.mix))?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -108,8 +112,14 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
+    if args.verbose {
+        plan.libraries
+            .iter()
+            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+        terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
+    }
     let mut tally = Tally::of(&journal)?;
-    let mut live = Live::new(plan, args.quiet);
+    let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
         setup: &setup,
@@ -171,13 +181,14 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), load: false };
+    let deadlines = deadlines(args);
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
     let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
@@ -203,7 +214,9 @@ fn resume(
     }
     let header = reopened.header;
     fit(&header)?;
+    let deadlines = deadlines(args);
     let wanted = Wanted {
+        deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
         load: false,
@@ -213,7 +226,7 @@ fn resume(
     if !args.allow_busy {
         bench.check_idle(&header.plan.devices)?;
     }
-    let setup = bench.setup(deadlines(args));
+    let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
@@ -225,7 +238,11 @@ fn deadlines(args: &Args) -> Deadlines {
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
 fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let mut warnings = Vec::new();
+    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
+    let mut warnings: Vec<String> = match plan.clean_env {
+        true => Vec::new(),
+        false => provenance::left_out().into_iter().map(left_out).collect(),
+    };
     for (library, taken) in plan.libraries.iter().enumerate() {
         let sets = plan
             .sets
@@ -261,7 +278,8 @@ fn unbound(plan: &Plan, setup: &Setup) -> Option<String> {
     })
 }
 
-fn default_folder(header: &Header, redacted: bool) -> PathBuf {
+/// `results/TIME-HOST-GPUS`
+pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
     let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

@@ -38,7 +38,7 @@ const IN_PROGRESS: c_int = 7;
 fn library() -> Result<&'static libloading::Library> {
     // SAFETY: loading libnccl runs its initialisers, which is what every NCCL program does at its start.
     if !unsafe { sys::is_culib_present() } {
-        let what = "no libnccl.so on the loader's path".to_owned();
+        let what = super::why_not_loaded(&["libnccl.so"]);
         return Err(GpuError::Missing { library: "NCCL (libnccl)".into(), what });
     }
     // SAFETY: present, so this does not panic; the handle lives as long as the process.

@@ -63,7 +63,7 @@ fn driver() -> Result<&'static Driver> {
     let loaded = DRIVER.get_or_init(|| {
         // SAFETY: loading libcuda runs its initialisers, which is what a CUDA program does at its start.
         if !unsafe { sys::is_culib_present() } {
-            let what = "no libcuda.so or libcuda.so.1 on the loader's path".to_owned();
+            let what = super::why_not_loaded(&["libcuda.so", "libcuda.so.1"]);
             return Err(GpuError::Missing { library: "the CUDA driver (libcuda)".into(), what });
         }
         // SAFETY: present, so this does not panic; the handle lives as long as the process.
@@ -104,7 +104,7 @@ macro_rules! call {
 }
 
 /// What identifies one GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// CUDA's ordinal in this process (after `CUDA_VISIBLE_DEVICES`).
     pub ordinal: u32,

@@ -14,7 +14,7 @@ mod wiring;
 use serde::{Deserialize, Serialize};
 
 /// What a GPU library answered when it did not do as asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "library", rename_all = "kebab-case")]
 pub enum GpuError {
     /// A call of the CUDA driver failed.
@@ -52,6 +52,26 @@ pub enum GpuError {
     },
 }
 
+/// The loader's own message, which names the file and what is wrong with it.
+fn loaders_words(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// What the loader says of a library that it does not load under any of these names: of the first that it finds and cannot
+/// take, else of the last.
+fn why_not_loaded(names: &[&str]) -> String {
+    let said = names.iter().filter_map(|name| {
+        // SAFETY: it was tried before and did not load; what its initialisers do they would have done then.
+        unsafe { libloading::Library::new(*name) }.err().map(|error| loaders_words(&error))
+    });
+    let mut said: Vec<String> = said.collect();
+    let found = said.iter().position(|text| !text.contains("No such file"));
+    match found.or(said.len().checked_sub(1)) {
+        Some(at) => said.swap_remove(at),
+        None => format!("the loader takes {} now, and did not before", names.join(" or ")),
+    }
+}
+
 /// Makes a struct of function pointers and its loader, one line per symbol. Every function returns an integer code.
 macro_rules! function_table {
     ($(#[$doc:meta])* $table:ident of $library:literal { $($name:ident($($arg:ty),*);)* }) => {
@@ -65,7 +85,10 @@ macro_rules! function_table {
                     type F = unsafe extern "C" fn($($arg),*) -> std::ffi::c_int;
                     // SAFETY: the declared signature is that of the library's public header; enums of C are integers.
                     let symbol = unsafe { library.get::<F>(stringify!($name).as_bytes()) };
-                    *symbol.map_err(|e| $crate::gpu::GpuError::Missing { library: $library.into(), what: e.to_string() })?
+                    *symbol.map_err(|e| {
+                        let what = $crate::gpu::loaders_words(&e);
+                        $crate::gpu::GpuError::Missing { library: $library.into(), what }
+                    })?
                 },)* })
             }
         }

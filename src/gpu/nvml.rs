@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::GpuError;
 
 /// A process that has a GPU open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
     /// UUID of the GPU.
     pub gpu: String,
@@ -24,7 +24,7 @@ pub struct Process {
 }
 
 /// What NVML says of one GPU at one moment; `None` where it does not say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GpuState {
     /// Graphics (SM) clock in MHz.
     pub sm_clock_mhz: Option<u32>,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::topology::CpuList;
 
 /// Where the thread of each rank may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub enum CpuAffinity {
     /// Wherever the process may: how most servers start theirs.

@@ -58,6 +58,10 @@ fn compare(arm: &ArmProof, baseline: &ArmProof, cases: &[Case]) -> Result<Likene
     if libraries(arm) != libraries(baseline) {
         return Err(Likeness::Different("the library".to_owned()));
     }
+    if arm.visits.iter().chain(baseline.visits).all(|visit| visit.ranks() == 1) {
+        // NCCL copies, whatever is set.
+        return Ok(Likeness::Identical);
+    }
     for (index, case) in cases.iter().enumerate() {
         let (own, other) = (prints(arm.visits, index, case)?, prints(baseline.visits, index, case)?);
         if own.len() != other.len() {

@@ -20,7 +20,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::environment::Origin;
 
 /// What is known of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// What NCCL used satisfies it, also where the default would have.
@@ -38,7 +38,7 @@ pub enum State {
 }
 
 /// What is known of one variable in one case, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VariableProof {
     /// Its name.
     pub name: String,
@@ -77,6 +77,7 @@ fn outcome(look: &Look) -> Outcome {
         .or_else(|| seen(look))
         .or_else(|| refused(look))
         .or_else(|| no_setting(look))
+        .or_else(|| alone(look))
         .unwrap_or_else(|| rules::rule(look))
 }
 
@@ -180,6 +181,12 @@ fn no_setting(look: &Look) -> Option<Outcome> {
     // A default in words depends on something.
     let same = default.digits && default.rest.is_empty() && default.value == strtoll(value).value;
     same.then(|| Outcome::new(State::NoEffectHere, "it is what NCCL takes when nothing is set"))
+}
+
+/// NCCL copies where a communicator has one rank (`taskAppend`, 2.14 to 2.28): no algorithm, protocol, channel or transport.
+fn alone(look: &Look) -> Option<Outcome> {
+    let why = "with one rank NCCL runs no algorithm: it only copies";
+    (look.evidence.ranks() == 1).then(|| Outcome::new(State::NoEffectHere, why))
 }
 
 /// Whether a value in the log is the one asked for, as NCCL writes it.

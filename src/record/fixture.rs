@@ -115,6 +115,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         conf_files: Vec::new(),
         arguments: vec!["ncclsweep".into(), "--gpus".into(), "8".into()],
         emulated: None,
+        imported: None,
         visible_devices: None,
         topology: None,
     };

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -135,18 +135,11 @@ impl Journal {
         &self.entries
     }
 
-    /// The visits of an arm whose figures count: timed and completed with right data.
-    pub fn measured(&self, arm: Arm) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(move |entry| entry.arm == arm && entry.completed && !entry.untimed)
-    }
-
     /// Reads one visit back.
     pub fn read(&self, entry: &Entry) -> Result<Visit> {
-        let mut file = &self.file;
         let mut line = vec![0; entry.length as usize];
-        file.seek(SeekFrom::Start(entry.offset))
-            .and_then(|_| file.read_exact(&mut line))
-            .map_err(|error| failed("read", &self.path, error))?;
+        // At a place of its own: several threads read at once.
+        self.file.read_exact_at(&mut line, entry.offset).map_err(|error| failed("read", &self.path, error))?;
         match serde_json::from_slice(&line) {
             Ok(OwnedLine::Visit(visit)) => Ok(*visit),
             Ok(OwnedLine::Header(_)) => Err(self.damaged(entry.offset, "a second header")),
@@ -224,6 +217,7 @@ impl Journal {
     fn load(&mut self) -> Result<(Header, u64)> {
         let mut reader = BufReader::new(&self.file);
         let mut header = None;
+        let mut order = valid::Order::default();
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -240,7 +234,7 @@ impl Journal {
                 Ok(OwnedLine::Header(found)) if header.is_none() => header = Some(self.supported(*found)?),
                 Ok(OwnedLine::Visit(visit)) if header.is_some() => {
                     let valid = header.as_ref().map_or(Ok(()), |header| valid::visit(header, &visit));
-                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    valid.and_then(|()| order.follow(&visit)).map_err(|what| self.damaged(self.end, what))?;
                     self.entries.push(entry(&visit, self.end, length));
                 }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::visit::At;
 use crate::gpu::GpuError;
+use crate::units;
 
 /// How a visit ended. Every way is a variant, shown and stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Everything was measured and every output was right.
@@ -44,7 +45,7 @@ pub enum Outcome {
         /// The phase that did not end.
         at: Option<At>,
         /// Seconds it was given.
-        seconds: u64,
+        seconds: f64,
         /// What the ranks were doing; empty when the worker did not say.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ranks: Vec<RanksDoing>,
@@ -107,7 +108,7 @@ impl std::fmt::Display for Outcome {
             Self::Crashed { signal, at } => write!(f, "crashed with {signal}{}", during(at)),
             Self::Exited { code, at } => write!(f, "exited with status {code}{}", during(at)),
             Self::TimedOut { at, seconds, ranks } => {
-                write!(f, "timed out after {seconds} s{}", during(at))?;
+                write!(f, "timed out after {}{}", units::limit(*seconds), during(at))?;
                 for (place, some) in ranks.iter().enumerate() {
                     write!(f, "{}{some}", if place == 0 { ": " } else { ", " })?;
                 }
@@ -123,7 +124,7 @@ impl std::fmt::Display for Outcome {
 }
 
 /// The call that a rank is in, as it noted before it made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Doing {
@@ -188,7 +189,7 @@ impl Doing {
 }
 
 /// Ranks that do the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RanksDoing {
     /// The ranks, ascending.
     pub ranks: Vec<u32>,
@@ -226,7 +227,7 @@ impl std::fmt::Display for RanksDoing {
 }
 
 /// What the signs of a failure mean, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Diagnosis {
     /// What was seen.
     pub sign: String,
@@ -252,7 +253,7 @@ mod tests {
     fn a_time_out_tells_what_the_ranks_wait_in() {
         let doing = [Doing::Barrier, Doing::Barrier, Doing::Barrier, Doing::Synchronize, Doing::Barrier];
         let at = At { phase: Phase::First, communicator: 0, case: Some(0), rank: None };
-        let outcome = Outcome::TimedOut { at: Some(at), seconds: 2, ranks: RanksDoing::of(doing.into_iter()) };
+        let outcome = Outcome::TimedOut { at: Some(at), seconds: 2.0, ranks: RanksDoing::of(doing.into_iter()) };
         let told = "timed out after 2 s during first collective: rank 3 waits in cuStreamSynchronize, ranks 0-2,4 wait for \
                     the others";
         assert_eq!(outcome.to_string(), told);

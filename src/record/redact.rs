@@ -149,7 +149,8 @@ impl Redactor {
         serde_json::from_value(tree).map_err(failed)
     }
 
-    fn scrub(&self, value: &mut Value) {
+    /// Redacts every text of a document that is no run.
+    pub fn scrub(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.scrub(value)),
@@ -162,7 +163,8 @@ impl Redactor {
         }
     }
 
-    fn learn_host(&mut self, host: &str) {
+    /// Learns the name of a host.
+    pub fn learn_host(&mut self, host: &str) {
         let short = host.split('.').next().unwrap_or(host);
         for name in [host, short] {
             if !name.is_empty() && !self.hosts.iter().any(|known| known == name) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::journal::{self, Journal};
 use super::run::Run;
 use super::summary::Tally;
-use super::{document, run};
+use super::{document, run, valid};
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
 use crate::stats::{self, Sample};
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Run> {
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(fault().help("it is larger than 1 GiB: is it the right file?"));
     }
-    serde_json::from_slice(&text).map_err(|error| {
+    let run: Run = serde_json::from_slice(&text).map_err(|error| {
         #[derive(serde::Deserialize)]
         struct Claimed {
             schema: u32,
@@ -123,7 +123,9 @@ fn read(path: &Path) -> Result<Run> {
             }
             _ => fault().because(error).help(help),
         }
-    })
+    })?;
+    valid::document(&run).map_err(|what| fault().because(what))?;
+    Ok(run)
 }
 
 /// Visits of a journal, by its lines alone: the first is its header, and a last one without an end was torn.

@@ -1,7 +1,10 @@
-//! What must hold of a journal that anybody may have written, before anything counts or indexes by it.
+//! What must hold of a journal or document that anybody may have written, before anything counts or indexes by it.
 
-use super::run::Header;
+use std::collections::BTreeSet;
+
+use super::run::{Header, Run};
 use super::visit::Visit;
+use crate::plan::schedule::Arm;
 
 /// Most ranks of a plan that is read.
 const MOST_RANKS: u32 = 1024;
@@ -17,6 +20,9 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if plan.cases.is_empty() => Err("the plan has no case"),
         () if plan.devices.is_empty() => Err("the plan has no GPU"),
         () if plan.ranks == 0 || plan.ranks > MOST_RANKS => Err("the plan has no rank or too many"),
+        () if plan.sets.iter().any(|set| set.name.chars().any(char::is_control)) => {
+            Err("the name of an env set has control characters")
+        }
         () if plan.communicators == 0 => Err("the plan has no communicator"),
         () if !limit => Err("the time limit is no length of time"),
         () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
@@ -47,6 +53,48 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
     }
 }
 
+/// Visits as they follow each other: they are counted, and each arm is visited once in a round.
+#[derive(Default)]
+pub(super) struct Order {
+    last: Option<u32>,
+    seen: BTreeSet<(Arm, u32, bool)>,
+}
+
+impl Order {
+    /// What is wrong with a visit after those before it.
+    pub(super) fn follow(&mut self, visit: &Visit) -> Result<(), &'static str> {
+        let follows = self.last.is_none_or(|last| visit.index > last);
+        self.last = Some(visit.index);
+        match self.seen.insert((visit.arm, visit.round, visit.untimed)) {
+            _ if !follows => Err("the visits do not follow each other"),
+            false => Err("the same visit stands twice"),
+            true => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a document.
+pub(super) fn document(run: &Run) -> Result<(), &'static str> {
+    let plan = &run.header.plan;
+    let arm = |arm: Arm| arm.set < plan.sets.len() && arm.library < plan.libraries.len();
+    let cases = |cases: &[usize]| cases.iter().all(|case| *case < plan.cases.len());
+    header(&run.header)?;
+    let mut order = Order::default();
+    run.visits.iter().try_for_each(|made| visit(&run.header, made).and_then(|()| order.follow(made)))?;
+    let of_proofs = |proofs: &super::proofs::ArmProofs| {
+        let variables = proofs.variables.iter().map(|of| of.cases.as_slice());
+        arm(proofs.arm) && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
+    };
+    match () {
+        () if !run.cells.iter().all(|cell| arm(cell.arm) && cases(&[cell.case])) => {
+            Err("a cell that the plan does not have")
+        }
+        () if !run.joint.iter().all(|joint| arm(joint.arm)) => Err("an env set that the plan does not have"),
+        () if !run.proofs.iter().all(of_proofs) => Err("a proof of what the plan does not have"),
+        () => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
@@ -57,6 +105,7 @@ mod tests {
         let run = fixture::two_sets();
         assert_eq!(header(&run.header), Ok(()));
         assert!(run.visits.iter().all(|made| visit(&run.header, made) == Ok(())));
+        assert_eq!(document(&run), Ok(()));
     }
 
     #[test]
@@ -79,5 +128,20 @@ mod tests {
         assert!(header(&head).is_err());
         (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
         assert!(header(&head).is_err());
+    }
+
+    #[test]
+    fn a_document_that_names_what_its_plan_does_not_have_is_refused() {
+        let wrong = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::two_sets();
+            change(&mut run);
+            document(&run)
+        };
+        assert!(wrong(&|run| run.cells[0].arm.set = 9).is_err());
+        assert!(wrong(&|run| run.cells[0].case = 9).is_err());
+        assert!(wrong(&|run| run.joint[0].arm.library = 9).is_err());
+        assert!(wrong(&|run| run.visits[1] = run.visits[0].clone()).is_err());
+        assert!(wrong(&|run| run.visits.swap(0, 1)).is_err());
+        assert!(wrong(&|run| run.header.plan.sets[1].name = "a\u{1b}[2J".into()).is_err());
     }
 }

@@ -133,11 +133,13 @@ fn data(run: &Run) -> Option<String> {
 }
 
 fn first_wrong(run: &Run, cell: &Cell, element: &WrongElement) -> String {
-    let WrongElement { rank, call, element, found, expected } = element;
+    let WrongElement { rank, among, call, element, found, expected } = element;
     let set = name(run, cell.arm);
     let size = label(run, cell.case) + &in_mode(run, cell.mode);
     let (found, expected) = (plain(found), plain(expected));
-    format!("first: {set} at {size}, rank {rank}, call {call}, element {element} is {found}, not {expected}")
+    format!(
+        "first: {set} at {size}, rank {rank}, call {call} of the {among}, element {element} is {found}, not {expected}"
+    )
 }
 
 /// What the worker or NCCL wrote, deeper than what it is evidence of.

@@ -79,12 +79,29 @@ impl Style {
             match Tone::ALL.into_iter().find(|tone| tone.mark() == c) {
                 Some(tone) if self.color => finished.push_str(tone.escape()),
                 None if c == END && self.color => finished.push_str("\x1b[0m"),
-                None if c != END => finished.push(if self.unicode { c } else { ascii(c) }),
+                // Whatever came in from a file: nothing but our own colours steers the terminal.
+                None if c != END && (c == '\n' || !steers(c)) => finished.push(if self.unicode { c } else { ascii(c) }),
                 Some(_) | None => {}
             }
         }
         finished
     }
+}
+
+/// The pieces of a text with their tones, without the marks.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = (Option<Tone>, &str)> {
+    let tone = |c: char| Tone::ALL.into_iter().find(|tone| tone.mark() == c);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let toned = tone(first);
+        let from = if toned.is_some() || first == END { first.len_utf8() } else { 0 };
+        let to = rest[from..].find(|c: char| c == END || tone(c).is_some()).map_or(rest.len(), |to| from + to);
+        let piece = &rest[from..to];
+        rest = &rest[to..];
+        Some((toned, piece))
+    })
+    .filter(|(_, piece)| !piece.is_empty())
 }
 
 /// The nearest ASCII character of the same width, for the characters reports themselves write.
@@ -95,6 +112,7 @@ fn ascii(c: char) -> char {
         '×' => 'x',
         '·' => '|',
         '…' => '~',
+        '→' => '>',
         '─' => '-',
         '\u{a0}' => ' ',
         c => c,
@@ -158,9 +176,15 @@ pub(super) fn cut_middle(text: &str, columns: usize) -> String {
     format!("{}{tail}", cut(text, columns - width(tail)))
 }
 
+/// Whether a terminal takes the character for an order: to move, to colour, to write from right to left.
+#[must_use]
+pub fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Text of others (a library's log, a name) without what would move the cursor or change colours.
 pub(super) fn plain(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
+    let harmless = |c: &char| !steers(*c) && *c != END && Tone::ALL.iter().all(|tone| tone.mark() != *c);
     text.replace(['\t', '\n'], " ").chars().filter(harmless).collect()
 }
 
@@ -216,6 +240,14 @@ mod tests {
     }
 
     #[test]
+    fn a_text_comes_apart_into_its_tones() {
+        let text = format!("a {} b {}{}", Tone::Good.ink("good"), Tone::Bad.ink("bad"), Tone::Quiet.ink(""));
+        let found: Vec<_> = pieces(&text).collect();
+        assert_eq!(found, [(None, "a "), (Some(Tone::Good), "good"), (None, " b "), (Some(Tone::Bad), "bad")]);
+        assert_eq!(pieces("").count(), 0);
+    }
+
+    #[test]
     fn ascii_has_the_same_width() {
         let text = "48.2 µs · 46.9–49.6 × 6…";
         let ascii = Style { unicode: false, ..Style::default() }.finish(text);
@@ -224,6 +256,8 @@ mod tests {
 
     #[test]
     fn text_of_others_cannot_steer_the_terminal() {
-        assert_eq!(plain("a\x1b[2Jb\tc\u{2061}\r"), "a[2Jb c");
+        assert_eq!(plain("a\x1b[2Jb\tc\u{2061}\r\u{202e}"), "a[2Jb c");
+        let colored = Style { color: true, ..Style::default() };
+        assert_eq!(colored.finish(&format!("a\x1b[2J\n{}", Tone::Strong.ink("b\u{9b}2J"))), "a[2J\n\x1b[1mb2J\x1b[0m");
     }
 }

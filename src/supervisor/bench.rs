@@ -15,8 +15,8 @@ use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
-use crate::plan::schedule::{Library, Plan};
-use crate::record::run::{Backend, Header, LibraryFacts, Provenance, SCHEMA};
+use crate::plan::schedule::{Arm, Library, Plan};
+use crate::record::run::{Backend, ConfFile, Header, LibraryFacts, Provenance, SCHEMA};
 use crate::topology::{CpuList, Topology};
 use crate::wire::Probe;
 
@@ -27,6 +27,8 @@ pub struct Wanted {
     pub emulate: Option<String>,
     /// Files or folders of libraries; none for the one the loader finds.
     pub nccl: Vec<PathBuf>,
+    /// How long each phase may take.
+    pub deadlines: Deadlines,
     /// Look at the links while data moves, too.
     pub load: bool,
 }
@@ -64,7 +66,8 @@ impl Bench {
         let mut seen: Option<Probe> = None;
         for (index, found) in chosen.into_iter().enumerate() {
             let folder = private.library_folder(index, &found.path, emulation.is_some())?;
-            let probe = probe(&inherited, &folder, emulation.as_ref(), private, wanted.load, interrupted)?;
+            let limit = wanted.deadlines.setup;
+            let probe = probe(&inherited, &folder, emulation.as_ref(), limit, private, wanted.load, interrupted)?;
             let (version, loaded) = probe.nccl.clone().map_err(|error| unusable(&found, error))?;
             check_loaded(&found, loaded.as_deref())?;
             taken.push(Taken { found, version, folder });
@@ -132,7 +135,6 @@ impl Bench {
     /// The header of a new run of `plan`.
     #[must_use]
     pub fn header(&self, plan: Plan) -> Header {
-        let variable = |name: &str| std::env::var(name).ok();
         let provenance = Provenance {
             host: provenance::host(),
             kernel: provenance::kernel(),
@@ -145,15 +147,24 @@ impl Bench {
             libraries: self.taken.iter().map(|taken| facts(&taken.found, Some(taken.version))).collect(),
             other_libraries: self.others.clone(),
             inherited: provenance::inherited(),
-            conf_files: provenance::conf_files(variable),
+            conf_files: self.conf_files(&plan),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
-            visible_devices: variable("CUDA_VISIBLE_DEVICES"),
+            imported: None,
+            visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
             topology: Some(self.topology.clone().with_ranks(&plan.devices, plan.ranks)),
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Header { schema: SCHEMA, version, backend, created: jiff::Timestamp::now(), provenance, plan }
+    }
+
+    /// NCCL's configuration files, as the workers of this plan read them.
+    fn conf_files(&self, plan: &Plan) -> Vec<ConfFile> {
+        let setup = self.setup(Deadlines::default());
+        let environment = |arm: Arm| (arm, plan.libraries[arm.library].version, setup.environment(plan, arm));
+        let arms: Vec<_> = plan.arms().map(environment).collect();
+        provenance::conf_files(arms.iter().map(|(arm, version, environment)| (*arm, *version, environment)))
     }
 
     /// Refuses to continue a run on a bench that is not the one it was begun on.
@@ -194,7 +205,7 @@ pub fn choose(wanted: &Wanted) -> Result<(Vec<Found>, Vec<Found>)> {
 
 fn emulation(name: &str) -> Result<Emulation> {
     emulator::known_box(name)?;
-    Ok(Emulation { library: emulator::find()?, topology: name.to_owned() })
+    Ok(Emulation { topology: name.to_owned() })
 }
 
 /// Fails when the loader took another file: it passes over one that is not for this machine, without a word.

@@ -146,15 +146,15 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         self.gone.get().is_some_and(|gone| gone.elapsed() >= ago)
     }
 
-    /// Waits for the child to exit by itself; `None` when it does not within `limit`.
-    pub fn wait(&mut self, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    /// Waits for the child to exit by itself; `None` when it does not within `limit`, or must not be waited for any longer.
+    pub fn wait(&mut self, limit: Duration, enough: impl Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(200);
         loop {
             if let Some(status) = self.process.try_wait()? {
                 return Ok(Some(status));
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || enough() {
                 return Ok(None);
             }
             std::thread::sleep(pause);
@@ -166,7 +166,7 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
     pub fn end(&mut self) -> std::io::Result<ExitStatus> {
         let shared = shm::held_by(self.id());
         self.signal(Signal::SIGTERM);
-        let ended = self.wait(GRACE);
+        let ended = self.wait(GRACE, || false);
         // Descendants that ignored the question get no second one.
         self.signal(Signal::SIGKILL);
         let status = match ended? {

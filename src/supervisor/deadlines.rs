@@ -102,7 +102,10 @@ fn slowest(phase: Phase, case: Option<usize>, plan: &Plan) -> Duration {
         Phase::WarmUp => (LONGEST_WARM_UP, bytes.saturating_mul(LONGEST_WARM_UP)),
         // The replay before the first mark is not timed, but made.
         Phase::Timing => (2 * calls as u64, bytes.saturating_mul(2 * calls as u64)),
-        Phase::Check => (0, bytes.max(CHECKED_BYTES).saturating_mul(plan.ranks.into())),
+        Phase::Check => {
+            let checks = u64::from(plan.ranks).saturating_mul(plan.measure.checks.into());
+            (0, bytes.max(CHECKED_BYTES).saturating_mul(checks))
+        }
         Phase::Init | Phase::First | Phase::Capture | Phase::Teardown => (0, bytes),
     };
     SLOWEST_CALL.saturating_mul(calls.try_into().unwrap_or(u32::MAX))

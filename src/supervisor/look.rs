@@ -1,5 +1,6 @@
 //! One look at the box, without a plan and without an NCCL library: `ncclsweep topo`. There is always an answer.
 
+use super::deadlines::Deadlines;
 use super::emulator;
 use super::prepare::probe;
 use super::private::Private;
@@ -29,7 +30,7 @@ pub fn look(
 ) -> Result<Look> {
     let emulation = wanted.emulate.as_deref().map(emulation).transpose()?;
     let folder = match &emulation {
-        Some(emulation) => private.library_folder(0, &emulation.library, true)?,
+        Some(_) => private.library_folder(0, &emulator::find()?, true)?,
         None => private.file("no-library"),
     };
     let inherited: Vec<_> = provenance::environment().collect();
@@ -46,7 +47,8 @@ pub fn look(
         topology: Topology::default(),
         graphs: Vec::new(),
     };
-    match probe(&inherited, &folder, emulation.as_ref(), private, wanted.load, interrupted) {
+    let limit = Deadlines::default().setup;
+    match probe(&inherited, &folder, emulation.as_ref(), limit, private, wanted.load, interrupted) {
         Ok(probe) => {
             look.topology = wiring::topology(&root, &probe);
             match &probe.cuda {
@@ -74,5 +76,5 @@ pub fn look(
 
 fn emulation(name: &str) -> Result<Emulation> {
     emulator::known_box(name)?;
-    Ok(Emulation { library: emulator::find()?, topology: name.to_owned() })
+    Ok(Emulation { topology: name.to_owned() })
 }

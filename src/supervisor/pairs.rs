@@ -140,7 +140,7 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         wrap: Vec::new(),
         rounds: Rounds::Fixed(1),
         communicators: wanted.communicators,
-        measure: Measure { graph_length: 20, replays: 10, launches: 5, batches: 4, calls: 1 },
+        measure: Measure { graph_length: 20, replays: 10, launches: 5, batches: 4, calls: 1, ..Measure::default() },
         tolerance: 0.05,
         time_limit_s: None,
         seed: wanted.seed,

@@ -8,16 +8,16 @@ use super::private::Private;
 use super::visit::{Emulation, Setup};
 use crate::error::{Error, Kind, Result};
 use crate::plan::environment::{Environment, Origin};
+use crate::units;
 use crate::wire::{Probe, Received};
 
 /// The hidden command that makes the executable a probe.
 pub const PROBE: &str = "__probe";
 
+/// The name, in the folder of library links, by which the emulator is brought in for the host's raw clock.
+const EMULATED_CLOCK: &str = "libcuda.so.1";
 /// Its argument that asks for a look at the links while data moves.
 pub const UNDER_LOAD: &str = "load";
-
-/// How long a probe may take: a driver that has not been used since boot initialises every GPU first.
-const PROBE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Puts the folder of library links first on the loader's path; brings in the emulator when there is one.
 pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, emulation: Option<&Emulation>) {
@@ -25,7 +25,8 @@ pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, em
     let path = path.map_or_else(|| folder.display().to_string(), |path| format!("{}:{path}", folder.display()));
     environment.set("LD_LIBRARY_PATH", &path, Origin::Tool);
     if let Some(emulation) = emulation {
-        environment.set("LD_PRELOAD", &emulation.library.display().to_string(), Origin::Tool);
+        // By its link: the place it was built in may have blanks in its name, at which the loader splits.
+        environment.set("LD_PRELOAD", &folder.join(EMULATED_CLOCK).display().to_string(), Origin::Tool);
         environment.set("NCCLSWEEP_EMULATE_TOPOLOGY", &emulation.topology, Origin::Tool);
     }
 }
@@ -33,14 +34,16 @@ pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, em
 /// Looks at the box of a run that is under way.
 pub(super) fn probe_again(setup: &Setup, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Probe> {
     let folder = setup.library_folders.first().map_or(Path::new(""), |folder| folder.as_path());
-    probe(&setup.inherited, folder, setup.emulation.as_ref(), private, false, interrupted)
+    probe(&setup.inherited, folder, setup.emulation.as_ref(), setup.deadlines.setup, private, false, interrupted)
 }
 
-/// Looks at the box through the library links in `folder`; `load` asks for the links while data moves.
+/// Looks at the box through the library links in `folder`; it may take as long as the start of a worker, since a driver that
+/// was not used since boot initialises every GPU first. `load` asks for the links while data moves.
 pub fn probe(
     inherited: &[(String, String)],
     folder: &Path,
     emulation: Option<&Emulation>,
+    limit: Duration,
     private: &Private,
     load: bool,
     interrupted: &dyn Fn() -> bool,
@@ -59,7 +62,7 @@ pub fn probe(
         |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
     let child: Child<Probe> =
         Child::spawn(&spec, None::<&()>).map_err(|error| failed("did not start").because(error))?;
-    match child.hear(Instant::now() + PROBE_LIMIT, interrupted) {
+    match child.hear(Instant::now() + limit, interrupted) {
         Heard::Received(Received::Message(probe)) => Ok(probe),
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),
         Heard::Received(Received::End) => {
@@ -67,7 +70,7 @@ pub fn probe(
             let said = said.lines().last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
             Err(failed(&format!("died{said}")).help("a driver or library that cannot even be loaded; try `nvidia-smi`"))
         }
-        Heard::Silence => Err(failed(&format!("hangs for {} s", PROBE_LIMIT.as_secs()))
+        Heard::Silence => Err(failed(&format!("hangs for {}", units::limit(limit.as_secs_f64())))
             .help("the driver does not answer; try `nvidia-smi`; a wedged GPU needs a reset or a reboot")),
         Heard::Interrupted => Err(Error::new(Kind::Interrupted, "interrupted while looking at the GPUs")),
     }

@@ -130,7 +130,7 @@ mod tests {
 
     fn hung(phase: Phase) -> Outcome {
         let at = At { phase, communicator: 0, case: None, rank: None };
-        Outcome::TimedOut { at: Some(at), seconds: 20, ranks: Vec::new() }
+        Outcome::TimedOut { at: Some(at), seconds: 20.0, ranks: Vec::new() }
     }
 
     /// Why set 3 is skipped after sets 1 and 2 ended so.

@@ -47,8 +47,6 @@ pub struct Setup {
 /// Settings of the emulator.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// Its shared object, which stands in for the host's raw clock too.
-    pub library: std::path::PathBuf,
     /// Name of the emulated box.
     pub topology: String,
 }
@@ -207,7 +205,7 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
 }
 
 fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
-    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1 };
+    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1 };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();

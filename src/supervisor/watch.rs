@@ -76,10 +76,10 @@ impl<'a> Watch<'a> {
                 }
             }
             if let Some(ranks) = self.doing.take() {
-                self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs(), ranks });
+                self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks });
             }
         }
-        self.ended(child)
+        self.ended(child, flooded, interrupted)
     }
 
     fn note(&mut self, event: Event, progress: &mut dyn FnMut(Progress)) {
@@ -128,20 +128,31 @@ impl<'a> Watch<'a> {
     }
 
     /// The child's end decides where it left no word of its own.
-    fn ended(&mut self, child: &mut Child<Event>) -> Outcome {
+    fn ended(
+        &mut self,
+        child: &mut Child<Event>,
+        flooded: &dyn Fn() -> Option<u64>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Outcome {
         let last_word = self.verdict.take();
         let goes_by_itself = matches!(
             last_word,
             None | Some(Outcome::Completed | Outcome::WrongData | Outcome::Failed { .. } | Outcome::WorkerError { .. })
         );
         let limit = if goes_by_itself { self.pace.exit() } else { Duration::ZERO };
-        let status = match child.wait(limit) {
-            Ok(Some(status)) => Ok(status),
-            Ok(None) | Err(_) => child.end(),
+        let (status, ours) = match child.wait(limit, || interrupted() || flooded().is_some()) {
+            Ok(Some(status)) => (Ok(status), false),
+            Ok(None) | Err(_) => (child.end(), true),
         };
         self.clock(|timings| &mut timings.exit);
         match (last_word, status) {
             (Some(word), _) => word,
+            // Our own kill says nothing of the worker: what counts is why it had to be.
+            (None, _) if ours && interrupted() => Outcome::Interrupted,
+            (None, _) if ours => match flooded() {
+                Some(mib) => Outcome::Flooded { mib, at: self.at },
+                None => Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks: Vec::new() },
+            },
             (None, Err(error)) => {
                 Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") }
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::as_text;
 
 /// Address of a PCI function. Written `0000:3b:00.0`; `nvidia-smi`'s long domain and a missing domain are read as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub struct BusId {
     /// PCI domain (segment).

@@ -11,7 +11,7 @@ use super::as_text;
 const MOST: u32 = 8192;
 
 /// Logical CPUs, ascending, each once, at least one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub struct CpuList(Vec<u32>);
 

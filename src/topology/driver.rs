@@ -14,7 +14,7 @@ use super::link::{Lanes, Link};
 use super::path::Path;
 
 /// The GPUs of the box as the driver numbers them, and what it says of each two.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Driver {
     /// All GPUs the driver runs, also those that `CUDA_VISIBLE_DEVICES` hides.
     pub gpus: Vec<(BusId, GpuFacts)>,
@@ -23,7 +23,7 @@ pub struct Driver {
 }
 
 /// What the driver tells of a GPU; `None` where it does not.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct GpuFacts {
     /// Marketing name.
@@ -65,7 +65,7 @@ pub struct GpuFacts {
 }
 
 /// What the driver says of one GPU's way to another.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DriverPair {
     /// Position of the GPU that reads and writes.
     pub from: usize,
@@ -78,7 +78,7 @@ pub struct DriverPair {
 }
 
 /// What one GPU may do with another's memory, as the driver says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct P2p {
     /// Load from it.
     pub read: Peering,
@@ -92,7 +92,7 @@ pub struct P2p {
 }
 
 /// The driver's answer, in the words of `nvidia-smi topo -p2p`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub enum Peering {
     /// `OK`: it says yes.

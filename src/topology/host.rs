@@ -7,7 +7,7 @@ use std::path::Path as FilePath;
 use serde::{Deserialize, Serialize};
 
 /// The machine around the GPUs, as far as it can be told from inside.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Host {
     /// Whether it is a virtual machine.
@@ -19,7 +19,7 @@ pub struct Host {
 }
 
 /// Real or virtual.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Machine {
     /// No hypervisor shows.
@@ -32,7 +32,7 @@ pub enum Machine {
 }
 
 /// What an IOMMU does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Iommu {
     /// There is none, or it is off.

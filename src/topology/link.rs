@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Speed and width of a PCIe link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Lanes {
     /// PCIe generation, by the transfer rate.
     pub generation: Option<u8>,
@@ -14,7 +14,7 @@ pub struct Lanes {
 }
 
 /// A device's end of its link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Link {
     /// What it runs at. An idle device lowers its speed, never its width.
     pub now: Lanes,
@@ -23,7 +23,7 @@ pub struct Link {
 }
 
 /// The port above a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Slot {
     /// What the port can.
     pub max: Lanes,

@@ -9,7 +9,7 @@ use super::link::{Lanes, Link, Slot};
 use super::path::Path;
 
 /// What a device of the PCIe tree is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A root complex.
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 /// A node of the PCIe tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// What it is.
     pub kind: Kind,
@@ -42,7 +42,7 @@ pub struct Device {
 }
 
 /// A NUMA node, or what stands in for it where the platform names none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NumaNode {
     /// Its number.
     pub id: Option<u32>,
@@ -56,7 +56,7 @@ pub struct NumaNode {
 }
 
 /// A GPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gpu {
     /// Number the driver gives it (in the order of the bus addresses).
     pub index: u32,
@@ -78,14 +78,14 @@ pub struct Gpu {
 }
 
 /// A network adapter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Nic {
     /// Its name.
     pub name: String,
 }
 
 /// Something that two sources tell differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Difference {
     /// Of what: a GPU or a pair, by addresses, and what of it.
     pub of: String,
@@ -96,7 +96,7 @@ pub struct Difference {
 }
 
 /// How GPUs and network adapters of one box are wired.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Topology {
     /// The GPUs: those of a run in the order of its ranks, then the others in ascending order of their number.
     pub gpus: Vec<Gpu>,

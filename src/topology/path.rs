@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::as_text;
 
 /// What lies between two devices, in the words of `nvidia-smi topo -m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub enum Path {
     /// The same device.

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::data::{CaseData, decode};
-use crate::record::visit::{Checks, WrongElement};
+use crate::record::visit::{Among, Checks, WrongElement};
 
 /// Outputs of more bytes than this are compared on all cores.
 const PARALLEL_BYTES: usize = 4 << 20;
@@ -16,6 +16,7 @@ pub(super) fn compare(data: &CaseData, rank: u32, outputs: &[u8]) -> Checks {
             let text = |of: &[u8]| decode(data.dtype, &of[bytes.clone()]).to_string();
             WrongElement {
                 rank,
+                among: Among::Chain,
                 call: call as u32,
                 element: element as u64,
                 found: text(output),

@@ -10,6 +10,7 @@ mod check;
 mod data;
 pub mod probe;
 mod rank;
+mod stretches;
 mod team;
 mod timing;
 mod watchdog;

@@ -4,13 +4,14 @@ use nccl_profiler_ncclsweep::recorder;
 
 use super::check::compare;
 use super::data::{CaseData, POISON};
+use super::stretches::stretches;
 use super::team::Team;
 use super::timing::{self, Call};
 use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
 use crate::gpu::cuda::{Context, DeviceBuffer, Event, Graph, GraphExec, Stream};
-use crate::record::visit::{Checks, Doing, Phase, Replicate};
+use crate::record::visit::{Among, Checks, Doing, Phase, Replicate};
 use crate::stats::median_of;
 use crate::wire;
 
@@ -135,34 +136,28 @@ impl<'a> Rank<'a> {
             self.synchronize()
         })?;
         // A path that spoils the very first call counts as spoiling data, though that call is not timed.
-        let mut checks = self.check_output(of, data_index)?;
+        let mut checks = self.check_output(of, data_index, Among::First, 0)?;
         self.begin(Phase::WarmUp, index, Some(case));
         let warm_up_calls = self.warm_up(&call)? + 1;
 
-        let samples = match of.mode {
+        let measure = &team.job.measure;
+        let (samples, seen) = match of.mode {
             Mode::Graph => self.time_graph(&call, index, case)?,
-            Mode::Stream => {
-                self.fresh(of, data_index)?;
-                self.begin(Phase::Timing, index, Some(case));
-                let marks = &self.marks[..=team.job.measure.samples(of.mode)];
-                self.note(Doing::Timing);
-                team.barrier.wait();
-                timing::batches(&call, team.job.measure.launches, marks)?;
-                between(marks, team.job.measure.launches)?
-            }
-            Mode::Sync => {
-                self.fresh(of, data_index)?;
-                self.begin(Phase::Timing, index, Some(case));
-                let mut micros = vec![0.0; team.job.measure.samples(of.mode)];
-                self.note(Doing::Timing);
-                timing::lone_calls(&call, &team.barrier, &mut micros)?;
-                micros
-            }
+            Mode::Stream => self.time(index, case, |this, samples| {
+                let marks = &this.marks[..=samples];
+                timing::batches(&call, measure.launches, marks)?;
+                between(marks, measure.launches)
+            })?,
+            Mode::Sync => self.time(index, case, |this, samples| {
+                let mut micros = vec![0.0; samples];
+                timing::lone_calls(&call, &this.team.barrier, &mut micros)?;
+                Ok(micros)
+            })?,
         };
         let samples = team.slowest(self.rank, samples);
+        checks.add(seen);
 
         self.begin(Phase::Check, index, Some(case));
-        checks.add(self.check_output(of, data_index)?);
         checks.add(self.check_chain(&call, index, case)?);
         communicator.async_error()?;
         let checks = team.all_checks(self.rank, checks);
@@ -231,21 +226,43 @@ impl<'a> Rank<'a> {
         }
     }
 
-    fn time_graph(&self, call: &Call, index: u32, case: usize) -> Result<Vec<f64>> {
+    fn time_graph(&mut self, call: &Call, index: u32, case: usize) -> Result<(Vec<f64>, Checks)> {
         let measure = &self.team.job.measure;
         self.begin(Phase::Capture, index, Some(case));
         let graph = self.instantiate(|| self.stream.capture(|| call.enqueue_times(measure.graph_length)))?;
-        self.fresh(&self.team.job.cases[case], self.data_of(case))?;
-        self.begin(Phase::Timing, index, Some(case));
-        let marks = &self.marks[..=measure.samples(Mode::Graph)];
-        self.note(Doing::Timing);
-        self.team.barrier.wait();
-        timing::replays(graph, self.stream, marks)?;
-        let samples = between(marks, measure.graph_length)?;
+        let timed = self.time(index, case, |this, samples| {
+            let marks = &this.marks[..=samples];
+            timing::replays(graph, this.stream, marks)?;
+            between(marks, measure.graph_length)
+        })?;
         self.meet();
         self.note(Doing::Destroy);
         graph.destroy()?;
-        Ok(samples)
+        Ok(timed)
+    }
+
+    /// Takes the samples of a case by `take`, which gets their number, in stretches: calls of a stretch overwrite each other's
+    /// output, and that of its last is compared. All ranks end their stretches at the same places, which the seed chooses.
+    fn time(
+        &mut self,
+        index: u32,
+        case: usize,
+        take: impl Fn(&Self, usize) -> Result<Vec<f64>>,
+    ) -> Result<(Vec<f64>, Checks)> {
+        let (team, data) = (self.team, self.data_of(case));
+        let (of, measure) = (&team.job.cases[case], &team.job.measure);
+        let (mut samples, mut checks) = (Vec::with_capacity(measure.samples(of.mode)), Checks::default());
+        self.begin(Phase::Timing, index, Some(case));
+        for length in stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
+            self.fresh(of, data)?;
+            self.note(Doing::Timing);
+            team.barrier.wait();
+            samples.extend(take(self, length)?);
+            let last_call = samples.len() * measure.calls_per_sample(of.mode) - 1;
+            checks.add(self.check_output(of, data, Among::Timed, last_call)?);
+            self.meet();
+        }
+        Ok((samples, checks))
     }
 
     fn data_of(&self, case: usize) -> usize {
@@ -291,26 +308,28 @@ impl<'a> Rank<'a> {
         Ok(value)
     }
 
-    /// Compares the output of the last call, where calls leave one: in place, they reduce what they reduced.
-    fn check_output(&mut self, case: &Case, data: usize) -> Result<Checks> {
-        match case.placement {
-            Placement::InPlace => Ok(Checks::default()),
-            Placement::OutOfPlace => {
-                let output = self.recv.part(0, self.team.data[data].bytes());
-                self.download_and_compare(output, data)
-            }
+    /// Compares the output of the last call, number `call` `among` others, where calls leave one: in place, they reduce what
+    /// they reduced.
+    fn check_output(&mut self, case: &Case, data: usize, among: Among, call: usize) -> Result<Checks> {
+        if case.placement == Placement::InPlace {
+            return Ok(Checks::default());
         }
+        let output = self.recv.part(0, self.team.data[data].bytes());
+        let mut checks = self.download_and_compare(output, data)?;
+        if let Some(wrong) = &mut checks.first_wrong {
+            (wrong.among, wrong.call) = (among, call as u32);
+        }
+        Ok(checks)
     }
 
     /// Runs a chain of all-reduces, each from fresh input into an output of its own, in the way the case is timed (captured
-    /// or eager), and compares every output.
+    /// or eager), and compares every output; as often as is asked for.
     fn check_chain(&mut self, call: &Call, index: u32, case_index: usize) -> Result<Checks> {
-        let (case, data) = (&self.team.job.cases[case_index], self.data_of(case_index));
-        let bytes = self.team.data[data].bytes();
-        let calls = chain(self.team, &self.team.data[data]);
+        let (team, stream, data) = (self.team, self.stream, self.data_of(case_index));
+        let case = &team.job.cases[case_index];
+        let bytes = team.data[data].bytes();
+        let calls = chain(team, &team.data[data]);
         let outputs = self.outputs.part(0, bytes * calls);
-        outputs.fill(POISON, self.stream)?;
-        self.synchronize()?;
         let input = self.inputs[data];
         let enqueue_all = || {
             (0..calls).try_for_each(|index| {
@@ -318,29 +337,40 @@ impl<'a> Rank<'a> {
                 let send = match case.placement {
                     Placement::OutOfPlace => input,
                     Placement::InPlace => {
-                        output.copy_from(input, self.stream)?;
+                        output.copy_from(input, stream)?;
                         output
                     }
                 };
                 Call { send, recv: output, ..*call }.enqueue()
             })
         };
-        if case.mode == Mode::Graph {
-            let capture = || self.stream.capture(enqueue_all);
-            let graph = self.instantiate(|| self.observed(index, case_index, true, capture))?;
-            graph.launch(self.stream)?;
+        let graph = match case.mode {
+            Mode::Graph => {
+                let capture = || self.stream.capture(enqueue_all);
+                Some(self.instantiate(|| self.observed(index, case_index, true, capture))?)
+            }
+            Mode::Stream | Mode::Sync => None,
+        };
+        let mut checks = Checks::default();
+        for _ in 0..team.job.measure.checks {
+            outputs.fill(POISON, self.stream)?;
             self.synchronize()?;
+            self.meet();
+            self.note(Doing::Enqueue);
+            match graph {
+                Some(graph) => graph.launch(self.stream)?,
+                None => enqueue_all()?,
+            }
+            self.synchronize()?;
+            self.meet();
+            checks.add(self.download_and_compare(outputs, data)?);
+        }
+        if let Some(graph) = graph {
             self.meet();
             self.note(Doing::Destroy);
             graph.destroy()?;
-        } else {
-            self.meet();
-            self.note(Doing::Enqueue);
-            enqueue_all()?;
-            self.synchronize()?;
         }
-        self.meet();
-        self.download_and_compare(outputs, data)
+        Ok(checks)
     }
 
     fn download_and_compare(&mut self, outputs: DeviceBuffer, data: usize) -> Result<Checks> {

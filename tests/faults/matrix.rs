@@ -18,7 +18,7 @@ const GRACE: f64 = 4.0;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// What goes wrong, as the emulator names it.
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 15] = [
     "hang",
     "segv",
     "kill",
@@ -30,6 +30,9 @@ pub const KINDS: [&str; 12] = [
     "nccl-error",
     "cuda-error",
     "gpu-lost",
+    "garbage",
+    "torn",
+    "log-flood",
     "slow:20",
 ];
 
@@ -63,7 +66,7 @@ fn is_meaningful(kind: &str, phase: &str) -> bool {
         // Results are spoilt where there are some, and compared where they are not those of the warm-up.
         "wrong" | "nan" => matches!(phase, "first" | "replay" | "copy"),
         "async-error" => matches!(phase, "first" | "eager" | "replay"),
-        "nccl-error" => !matches!(phase, "load" | "copy"),
+        "nccl-error" | "log-flood" => !matches!(phase, "load" | "copy"),
         "cuda-error" => true,
         "gpu-lost" => phase != "capture",
         "slow:20" => matches!(phase, "first" | "eager" | "replay"),
@@ -80,13 +83,15 @@ impl Fault {
     /// Whether this is how the visit of the struck set must end.
     fn explains(&self, outcome: &Outcome) -> bool {
         match (self.kind, outcome) {
-            ("hang", Outcome::TimedOut { seconds, .. }) => *seconds == DEADLINE,
+            ("hang", Outcome::TimedOut { seconds, .. }) => *seconds == DEADLINE as f64,
             ("segv", Outcome::Crashed { signal, .. }) => signal == "SIGSEGV",
             ("kill", Outcome::Crashed { signal, .. }) => signal == "SIGKILL",
             ("abort", Outcome::Crashed { signal, .. }) => signal == "SIGABRT",
             ("exit", Outcome::Exited { code, .. }) => *code == 1,
             ("wrong" | "nan", Outcome::WrongData) => true,
             ("async-error" | "nccl-error" | "cuda-error" | "gpu-lost", Outcome::Failed { .. }) => true,
+            ("garbage" | "torn", Outcome::BrokenWire { .. }) => true,
+            ("log-flood", Outcome::Flooded { mib, .. }) => *mib >= 256,
             ("slow:20", Outcome::Completed) => true,
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! Exit status 4: hangs, crashes and wrong data. The set concerned is invalid, what the others measured is kept.
 
 use ncclsweep::record::run::{Run, Verdict};
-use ncclsweep::record::visit::{Outcome, Phase, Visit};
+use ncclsweep::record::visit::{Among, Outcome, Phase, Visit};
 
 use crate::support::{OUT, Program, Ran, cells};
 
@@ -59,7 +59,7 @@ fn a_hang_ends_at_its_deadline_and_is_told_with_its_phase() {
     let ran = struck("hang@first,rank=1", "--deadline 2s");
     let run = ran.document();
     match &only_struck(&run).outcome {
-        Outcome::TimedOut { at: Some(at), seconds: 2, .. } => assert_eq!(at.phase, Phase::First),
+        Outcome::TimedOut { at: Some(at), seconds: 2.0, .. } => assert_eq!(at.phase, Phase::First),
         other => panic!("{other:?}"),
     }
     ran.tells("timed out after 2 s during first collective");
@@ -106,4 +106,29 @@ fn nothing_is_compared_with_a_baseline_that_failed() {
 fn a_command_that_cannot_start_workers_is_told_by_name() {
     let ran = Program::least("").args(["--wrap", "no-such-command -n 0"]).keeping(OUT).run().exits(4);
     ran.tells("`no-such-command` of --wrap");
+}
+
+#[test]
+fn a_wrong_element_in_an_early_timed_replay_alone_is_seen() {
+    // Four samples, and a look after each of them; the fourth replay is the second that is timed.
+    let ran = struck("wrong@replay,rank=1,comm=1,nth=4", "--samples 4 --sizes 7168x1");
+    let run = ran.document();
+    let first =
+        only_struck(&run).replicates.iter().find_map(|replicate| replicate.checks.first_wrong.as_ref()).unwrap();
+    assert_eq!((first.among, first.rank, first.call), (Among::Timed, 1, 99));
+    let words: Vec<&str> = ran.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("call 99 of the timed calls"), "{}", ran.stdout);
+    let cell = cells(&run, "pcie-ll")[0];
+    assert_eq!(cell.wrong_outputs, 1);
+}
+
+#[test]
+fn data_is_checked_as_often_as_is_asked_for() {
+    let outputs = |checks: &str| {
+        let ran = Program::least(checks).keeping(OUT).run().exits(5);
+        ran.document().cells[0].checked_outputs
+    };
+    // Two ranks: the first call, every look between timed calls, the last timed call, and 50 calls of each chain.
+    assert_eq!(outputs(""), 2 * (1 + 3 + 1 + 50));
+    assert_eq!(outputs("--checks 4"), 2 * (1 + 12 + 1 + 4 * 50));
 }

@@ -4,7 +4,9 @@
 //! tested here: the emulator is one library; see `results/` for runs of real ones.
 
 mod affinity;
+mod bad_values;
 mod cases;
+mod doctor;
 mod environment;
 mod failures;
 mod interrupt;

@@ -28,7 +28,7 @@ extern "C" fn cuInit(flags: c_uint) -> u32 {
 
 fn strike_load() -> Result<(), CuError> {
     let settings = settings::get();
-    let moment = Moment { phase: Phase::Load, rank: 0, gpus: u64::MAX, bytes: 0, communicator: 0, nth: 1 };
+    let moment = Moment { phase: Phase::Load, rank: 0, bytes: 0, gpus: 0, communicator: 0, nth: 1 };
     for hit in settings.faults.iter().filter(|fault| fault.strikes(&moment, settings.seed)) {
         match hit.kind {
             Kind::Hang => fault::hang(),

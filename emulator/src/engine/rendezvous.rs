@@ -52,7 +52,7 @@ pub(super) struct BatchArrival {
 pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
-    /// A bit for each GPU of the box that takes part.
+    /// The GPUs of its ranks, a bit each.
     gpus: u64,
     pub(super) arrivals: Vec<Option<Arrival>>,
     pub(super) batches: Vec<Option<BatchArrival>>,
@@ -86,10 +86,11 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, ranks: usize, gpus: u64) -> Group {
+    pub(crate) fn new(number: u64, gpus: &[usize]) -> Group {
+        let ranks = gpus.len();
         Group {
             number,
-            gpus,
+            gpus: gpus.iter().fold(0, |all, gpu| all | 1 << gpu),
             arrivals: (0..ranks).map(|_| None).collect(),
             batches: (0..ranks).map(|_| None).collect(),
             calls: 0,
@@ -221,7 +222,7 @@ impl Group {
                 later => (Phase::Eager, later - 1),
             }
         };
-        Moment { phase, rank: 0, gpus: self.gpus, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank: 0, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
     }
 
     /// The moment of the next eager or captured call, for faults that strike in the call itself.
@@ -231,7 +232,13 @@ impl Group {
             0 => (Phase::First, 1),
             done => (Phase::Eager, done),
         };
-        Moment { phase, rank, gpus: self.gpus, bytes, communicator: self.number + 1, nth }
+        Moment { phase, rank, bytes, gpus: self.gpus, communicator: self.number + 1, nth }
+    }
+
+    /// The moment in which a rank's communicator is destroyed.
+    pub(crate) fn last_moment(&self, rank: usize) -> Moment {
+        let (gpus, communicator) = (self.gpus, self.number + 1);
+        Moment { phase: Phase::Destroy, rank, bytes: 0, gpus, communicator, nth: 1 }
     }
 }
 
@@ -293,7 +300,8 @@ impl Engine {
             return;
         }
         let collective = &arrival.collective;
-        self.spoil(collective.receive, collective.count, collective.dtype, Moment { rank: collective.rank, ..moment });
+        let moment = Moment { rank: collective.rank, ..moment };
+        self.spoil(collective.receive, collective.count, collective.dtype, moment);
     }
 
     /// Changes one of the elements that a rank has received where a fault says so.
@@ -320,8 +328,8 @@ impl Engine {
         self.copies += 1;
         let device = self.streams[stream].device;
         let gpus = 1 << self.devices[device].gpu;
-        let moment =
-            Moment { phase: Phase::Copy, rank: device, gpus, bytes: view.len(), communicator: 0, nth: self.copies };
+        let (bytes, nth) = (view.len(), self.copies);
+        let moment = Moment { phase: Phase::Copy, rank: device, bytes, gpus, communicator: 0, nth };
         for fault in self.settings.faults.iter().filter(|fault| fault.strikes(&moment, self.settings.seed)) {
             match fault.kind {
                 Kind::Wrong | Kind::Nan => return View::of(&flipped(view.bytes())),

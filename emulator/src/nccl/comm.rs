@@ -118,7 +118,8 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     }
     let device = cuda::current().map_err(|_| UNHANDLED_CUDA)?;
     let gpu = engine::lock().devices[device].gpu;
-    strike(Phase::Init, rank, 1 << gpu, id.number + 1)?;
+    let (gpus, communicator) = (1 << gpu, id.number + 1);
+    strike(&Moment { phase: Phase::Init, rank, bytes: 0, gpus, communicator, nth: 1 })?;
     story::on_init_start();
     let (index, handle) = {
         let mut comms = COMMS.write().unwrap_or_else(PoisonError::into_inner);
@@ -188,13 +189,11 @@ impl Joined {
         }
         let joining = all.get_mut(&self.id.number).ok_or(INTERNAL)?;
         let gpus: Vec<usize> = joining.places.iter().flatten().map(|place| place.1).collect();
-        let taking_part = mask(&gpus);
+        let group =
+            *joining.group.get_or_insert_with(|| engine::lock().groups.insert(Group::new(self.id.number, &gpus)));
         if joining.plan.is_none() {
             joining.plan = Some(make_plan(gpus));
         }
-        let group = *joining.group.get_or_insert_with(|| {
-            engine::lock().groups.insert(Group::new(self.id.number, self.who.ranks, taking_part))
-        });
         let plan = joining.plan.clone().ok_or(INTERNAL)?;
         joining.left -= 1;
         if joining.left == 0 {
@@ -209,11 +208,6 @@ impl Joined {
             }
         }
     }
-}
-
-/// A bit for each of these GPUs.
-fn mask(gpus: &[usize]) -> u64 {
-    gpus.iter().fold(0, |mask, gpu| mask | 1 << gpu)
 }
 
 /// Decides for a communicator, or says why it cannot be.
@@ -236,10 +230,9 @@ fn make_plan(gpus: Vec<usize>) -> Result<Arc<Plan>, Arc<Complaint>> {
 }
 
 /// Faults that strike in a call of the communicator's life.
-fn strike(phase: Phase, rank: usize, gpus: u64, communicator: u64) -> Nccl<()> {
+fn strike(moment: &Moment) -> Nccl<()> {
     let settings = settings::get();
-    let moment = Moment { phase, rank, gpus, bytes: 0, communicator, nth: 1 };
-    for hit in settings.faults.iter().filter(|fault| fault.strikes(&moment, settings.seed)) {
+    for hit in settings.faults.iter().filter(|fault| fault.strikes(moment, settings.seed)) {
         match hit.kind {
             Fault::Hang | Fault::Busy => {
                 crate::nvml::note_hang(hit.kind == Fault::Busy);
@@ -290,8 +283,8 @@ pub(crate) fn graphs_changed() {
 /// Ends a communicator once no graph holds a collective of it.
 pub(crate) fn destroy(handle: Handle) -> Nccl<()> {
     let comm = find(handle)?;
-    let number = engine::lock().groups.get(comm.group).map_or(0, |group| group.number);
-    strike(Phase::Destroy, comm.rank, mask(&comm.plan.gpus), number + 1)?;
+    let moment = engine::lock().groups.get(comm.group).map(|group| group.last_moment(comm.rank));
+    moment.as_ref().map_or(Ok(()), strike)?;
     let mut engine = engine::lock();
     while engine.groups.get(comm.group).is_some_and(|group| group.graphs > 0) {
         engine = GRAPHS.wait(engine).unwrap_or_else(PoisonError::into_inner);

@@ -112,6 +112,11 @@ pub(crate) fn all_reduce(call: &AllReduce) -> Nccl<()> {
         (stream, engine.streams[stream].capture.is_some())
     };
     strike(comm, captured, call.bytes())?;
+    if comm.plan.ranks() == 1 {
+        // As NCCL does: a copy, of which neither its log nor a profiler hears.
+        enqueue(call, &choice, stream, captured);
+        return Ok(());
+    }
     transports::connect(comm, choice.algorithm);
     tell_choice(call, &choice);
     let events = profiler::start(comm, &described(call, &choice, captured));
@@ -130,7 +135,9 @@ fn described<'a>(call: &'a AllReduce, choice: &'a Choice, captured: bool) -> pro
         receive: call.receive,
         count: call.count,
         operation: call.operation as u32,
-        number: call.comm.calls.fetch_add(u64::from(!captured), Ordering::Relaxed),
+        // Since 2.26 captured calls are not numbered.
+        number: call.comm.calls.fetch_add(u64::from(!captured || !settings::get().nccl.since(26)), Ordering::Relaxed),
+        captured,
     }
 }
 
@@ -227,9 +234,14 @@ fn strike(comm: &Comm, captured: bool, bytes: usize) -> Nccl<()> {
                 return Err(SYSTEM);
             }
             Kind::CudaError if captured => return Err(UNHANDLED_CUDA),
-            Kind::Hang if captured => fault::hang(),
+            Kind::Hang | Kind::Busy if captured => {
+                crate::nvml::note_hang(hit.kind == Kind::Busy);
+                fault::hang();
+            }
             Kind::LogFlood if captured => log::flood(),
-            kind @ (Kind::Segv | Kind::Kill | Kind::Abort | Kind::Exit) => fault::end_process(kind),
+            kind @ (Kind::Segv | Kind::Kill | Kind::Abort | Kind::Exit | Kind::Garbage | Kind::Torn) => {
+                fault::end_process(kind);
+            }
             _ => (),
         }
     }

@@ -25,7 +25,7 @@ fn slow(pair: &mut Pair) {
 
 fn hung(pair: &mut Pair) {
     let at = At { phase: Phase::First, communicator: 0, case: None, rank: None };
-    pair.outcome = Outcome::TimedOut { at: Some(at), seconds: 20, ranks: Vec::new() };
+    pair.outcome = Outcome::TimedOut { at: Some(at), seconds: 20.0, ranks: Vec::new() };
 }
 
 fn wrong(pair: &mut Pair) {

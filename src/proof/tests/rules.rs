@@ -216,3 +216,21 @@ fn a_tuner_is_applied_when_the_log_says_so() {
     );
     assert_eq!(tuner("Connected all rings"), State::Unverified);
 }
+
+#[test]
+fn with_one_rank_nothing_that_acts_on_an_algorithm_has_an_effect() {
+    let alone = |set: &str| {
+        let mut visit = visit("", set).version("2.28.3");
+        visit.devices = vec![0];
+        visit.seen[0].ranks = vec![0];
+        visit.proof(set.split_once('=').unwrap().0)
+    };
+    for set in ["NCCL_PROTO=LL", "NCCL_ALGO=Ring", "NCCL_NTHREADS=256", "NCCL_P2P_LEVEL=SYS", "NCCL_BUFFSIZE=1048576"] {
+        let proof = alone(set);
+        assert_eq!(proof.state, State::NoEffectHere, "{set}");
+        assert!(proof.why.unwrap().contains("one rank"), "{set}");
+    }
+    let mut lost = visit("", "NCCL_PROTO=LL").version("2.28.3");
+    (lost.devices, lost.seen) = (vec![0], vec![Seen { ranks: vec![0], variables: Vars::default() }]);
+    assert_eq!(lost.proof("NCCL_PROTO").state, State::NotApplied, "what never arrived is told first");
+}

@@ -183,3 +183,18 @@ fn a_folder_that_vanishes_under_a_run_is_an_error_of_the_next_visit() {
     std::fs::write(folder.path().join(FILE), "").unwrap();
     assert!(journal.append(&run.visits[2]).unwrap_err().message().contains("replaced"));
 }
+
+#[test]
+fn a_visit_that_stands_twice_or_out_of_order_is_damage() {
+    for order in [[0, 0], [1, 0]] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run();
+        let mut journal = Journal::create(folder.path(), &run.header).unwrap();
+        for visit in order {
+            journal.append(&run.visits[visit]).unwrap();
+        }
+        let error = Journal::open(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        assert!(error.message().contains("is damaged at byte"), "{error}");
+    }
+}

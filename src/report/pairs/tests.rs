@@ -33,7 +33,7 @@ fn a_slow_pair_is_marked_in_its_half_and_named() {
 #[test]
 fn a_pair_that_failed_has_no_figure_and_p2p_that_was_not_used_is_marked() {
     let of = struck((1, 2), Way::P2p, |pair| {
-        pair.outcome = Outcome::TimedOut { at: None, seconds: 30, ranks: Vec::new() };
+        pair.outcome = Outcome::TimedOut { at: None, seconds: 30.0, ranks: Vec::new() };
     });
     let text = shown(&of);
     assert_eq!(text.matches("hang  ").count() + text.matches("hang\n").count(), 5, "four matrices and a line: {text}");

@@ -4,7 +4,7 @@ use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Library, Rounds};
 use crate::record::fixture::{self, case};
 use crate::record::run::{Applied, Backend};
-use crate::record::visit::{At, Diagnosis, Outcome, Phase, WrongElement};
+use crate::record::visit::{Among, At, Diagnosis, Outcome, Phase, WrongElement};
 
 fn shown(run: &Run, width: usize) -> String {
     // Spaces that do not break look like others in a snapshot and are none.
@@ -107,15 +107,21 @@ fn troubled() -> Run {
     invalid.verdict_reason = Some("3 of 14400 outputs are wrong".into());
     invalid.applied = Applied::NotApplied;
     invalid.wrong_outputs = 3;
-    invalid.first_wrong =
-        Some(WrongElement { rank: 5, call: 12, element: 511, found: "NaN".into(), expected: "36".into() });
+    invalid.first_wrong = Some(WrongElement {
+        rank: 5,
+        among: Among::Timed,
+        call: 12,
+        element: 511,
+        found: "NaN".into(),
+        expected: "36".into(),
+    });
     let mut tuned = run.visits.iter_mut().filter(|visit| visit.arm.set == 1);
     let mut next = || tuned.next().expect("six visits");
     let (first, second, third) = (next(), next(), next());
     first.outcome = Outcome::WrongData;
     let at = At { phase: Phase::First, communicator: 0, case: None, rank: None };
     for visit in [second, third] {
-        visit.outcome = Outcome::TimedOut { at: Some(at), seconds: 60, ranks: Vec::new() };
+        visit.outcome = Outcome::TimedOut { at: Some(at), seconds: 60.0, ranks: Vec::new() };
         visit.evidence = vec![
             "box-1:20119:20140 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/direct pointer".into(),
             "box-1:20119:20140 [1] transport/p2p.cc:273 NCCL WARN Cuda failure 'peer access is not supported'".into(),
@@ -167,7 +173,7 @@ fn what_went_wrong_is_told_with_its_evidence() {
                  pcie-ll: unverified at 7168x3: nothing shows whether they took
                  effect
       data       3 of 115 200 outputs wrong; first: pcie-ll at 7168x4, rank 5, call
-                 12, element 511 is NaN, not 36
+                 12 of the timed calls, element 511 is NaN, not 36
       visits     9 of 12 completed; stopped early, not every planned visit was made
       failed     pcie-ll, 1 visit: wrong data
                  pcie-ll, 2 visits: timed out after 60 s during first collective
@@ -440,7 +446,7 @@ fn failures_alike_are_explained_once_for_all_their_sets() {
         next: "turn ACS off".into(),
     };
     for visit in run.visits.iter_mut().filter(|visit| visit.arm.set > 0) {
-        visit.outcome = Outcome::TimedOut { at: None, seconds: 20, ranks: Vec::new() };
+        visit.outcome = Outcome::TimedOut { at: None, seconds: 20.0, ranks: Vec::new() };
         visit.diagnosis = Some(diagnosis.clone());
     }
     let text = shown(&run, 100);

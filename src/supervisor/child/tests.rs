@@ -59,7 +59,7 @@ fn what_a_child_said_before_it_crashed_is_heard() {
     let mut child = shell(r#"echo '"one"' >&3; echo '"two"' >&3; kill -SEGV $$"#, None);
     assert_eq!((hear(&child), hear(&child)), ("one".to_owned(), "two".to_owned()));
     assert!(matches!(child.hear(Instant::now() + SOON, || false), Heard::Received(Received::End)));
-    let status = child.wait(SOON).unwrap().unwrap();
+    let status = child.wait(SOON, || false).unwrap().unwrap();
     assert_eq!(signal_of(status).as_deref(), Some("SIGSEGV"));
 }
 

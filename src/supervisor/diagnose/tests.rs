@@ -14,7 +14,7 @@ fn said(outcome: Outcome, lines: &[&str]) -> Option<Diagnosis> {
 
 fn hung(phase: Phase) -> Outcome {
     let at = At { phase, communicator: 0, case: None, rank: None };
-    Outcome::TimedOut { at: Some(at), seconds: 20, ranks: Vec::new() }
+    Outcome::TimedOut { at: Some(at), seconds: 20.0, ranks: Vec::new() }
 }
 
 fn nccl_error(last_error: Option<&str>) -> Outcome {
