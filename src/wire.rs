@@ -13,7 +13,7 @@ use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
-use crate::topology::Driver;
+use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
 pub const VERSION: u32 = 2;
@@ -32,6 +32,9 @@ pub struct Job {
     pub devices: Vec<u32>,
     /// Ranks that are threads of this worker.
     pub ranks: Range<u32>,
+    /// CPUs for the thread of each rank; empty when none is bound.
+    #[serde(default)]
+    pub cpus: Vec<Option<CpuList>>,
     /// Descriptor of the memory that this worker shares with those of the other ranks; none when it has all ranks.
     pub memory: Option<i32>,
     /// Replicates to make, one after the other, each of communicators of its own.

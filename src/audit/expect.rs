@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::usage::{dtype, used};
 use super::{Audit, Communicator, Worker, is_all_reduce};
-use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
+use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
 use crate::plan::env_set::EnvSet;
 use crate::plan::environment::Origin;
 use crate::proof::{Asked, Evidence, FileLine, Observation, Seen, State, VariableProof, judge};
@@ -123,7 +123,14 @@ impl Expectation {
 fn case(tallied: &Tallied) -> Case {
     let dtype = dtype(tallied.datatype.as_str()).unwrap_or(Dtype::Uint8);
     let mode = if tallied.captured > 0 && tallied.eager == 0 { Mode::Graph } else { Mode::Stream };
-    Case { dtype, op: Op::Sum, placement: Placement::OutOfPlace, mode, size: Size::elements(tallied.count) }
+    Case {
+        dtype,
+        op: Op::Sum,
+        placement: Placement::OutOfPlace,
+        mode,
+        size: Size::elements(tallied.count),
+        function: Function::AllReduce,
+    }
 }
 
 /// The worker's end of one communicator, as if it were a communicator of one rank: each is judged for itself.

@@ -29,6 +29,7 @@ use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
+use crate::topology::CpuList;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
@@ -186,10 +187,11 @@ fn begin(
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
-        bench.check_idle(&plan)?;
+        bench.check_idle(&plan.devices)?;
     }
     let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
+    let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
     fit(&header)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
@@ -223,7 +225,7 @@ fn resume(
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
     if !args.allow_busy {
-        bench.check_idle(&header.plan)?;
+        bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
@@ -261,6 +263,24 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
         }
     }
     Ok(warnings)
+}
+
+/// Says which ranks cannot be bound to CPUs as asked.
+fn unbound(plan: &Plan, setup: &Setup) -> Option<String> {
+    if plan.cpu_affinity.is_none() {
+        return None;
+    }
+    let possible = |cpus: &Option<CpuList>| cpus.as_ref().is_some_and(|cpus| cpus.iter().any(provenance::may_use));
+    let ranks = setup.cpus(plan);
+    let unbound: Vec<String> =
+        (0..).zip(&ranks).filter(|(_, cpus)| !possible(cpus)).map(|(rank, _): (u32, _)| rank.to_string()).collect();
+    (!unbound.is_empty()).then(|| {
+        format!(
+            "--cpu-affinity {}: not bound are ranks {}: their CPUs are not known, or not this process's",
+            plan.cpu_affinity,
+            unbound.join(", ")
+        )
+    })
 }
 
 /// `results/TIME-HOST-GPUS`

@@ -8,6 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, RankEnv, Vars};
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
@@ -170,6 +171,9 @@ pub struct Plan {
     /// Variables of single ranks, over those of every set. Only where ranks are processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_env: Vec<RankEnv>,
+    /// On which CPUs the threads of ranks run.
+    #[serde(default, skip_serializing_if = "CpuAffinity::is_none")]
+    pub cpu_affinity: CpuAffinity,
     /// Command, with its arguments, that starts the workers; empty for none.
     pub wrap: Vec<String>,
     /// Rounds.
@@ -300,6 +304,7 @@ mod tests {
             launches: threads(),
             alive: none_alive(),
             rank_env: Vec::new(),
+            cpu_affinity: CpuAffinity::default(),
             wrap: Vec::new(),
             rounds: Rounds::Auto,
             communicators: 6,

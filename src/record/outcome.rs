@@ -135,7 +135,7 @@ pub enum Doing {
     Barrier,
     /// `ncclCommInitRank`.
     Init,
-    /// `ncclAllReduce`.
+    /// `ncclAllReduce`, or `ncclGroupEnd` of a send and a receive.
     Enqueue,
     /// `cuStreamSynchronize`.
     Synchronize,
@@ -172,7 +172,7 @@ impl Doing {
             Self::Start => ("is", "starting"),
             Self::Barrier => ("wait", "for the others"),
             Self::Init => ("wait", "in ncclCommInitRank"),
-            Self::Enqueue => ("wait", "in ncclAllReduce"),
+            Self::Enqueue => ("wait", "in the call of a collective"),
             Self::Synchronize => ("wait", "in cuStreamSynchronize"),
             Self::Capture => ("wait", "in the capture of a graph"),
             Self::Instantiate => ("wait", "in the instantiation of a graph"),

@@ -8,6 +8,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
+use crate::topology::CpuList;
 
 pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
 
@@ -177,6 +178,9 @@ pub struct WorkerFacts {
     pub variables: Vars,
     /// GPUs in rank order.
     pub devices: Vec<Device>,
+    /// CPUs to which the thread of each rank is bound; none where it is not. Empty when no rank was to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<Option<CpuList>>,
     /// The processes of the other ranks, where each has its own; the facts above are then those of rank 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<RankFacts>,

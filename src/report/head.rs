@@ -3,6 +3,7 @@
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
+use crate::plan::affinity::CpuAffinity;
 use crate::plan::env_set::{EnvSet, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
@@ -93,11 +94,16 @@ fn ranks(plan: &Plan) -> String {
     let launches: Vec<&str> = plan.launches.iter().map(launch).collect();
     let launch = launches.join(", and ");
     let (ranks, gpus) = (plan.ranks as usize, plan.devices.len());
-    if plan.oversubscribed() {
+    let placed = if plan.oversubscribed() {
         let shared = Tone::Bad.ink("oversubscribed");
         format!("{launch} · {} on {}: {shared}", plural(ranks, "rank"), plural(gpus, "GPU"))
     } else {
         format!("{launch} · one on each of {}", plural(gpus, "GPU"))
+    };
+    match &plan.cpu_affinity {
+        CpuAffinity::None => placed,
+        CpuAffinity::Near => format!("{placed} · bound to the CPUs near them"),
+        lists => format!("{placed} · bound to CPUs {lists}"),
     }
 }
 

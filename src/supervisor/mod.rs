@@ -15,6 +15,7 @@ pub mod health;
 pub mod library;
 pub mod look;
 pub mod nccl_log;
+pub mod pairs;
 pub mod prepare;
 pub mod private;
 pub mod process;

@@ -41,6 +41,13 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Whether this process may run on a CPU.
+#[must_use]
+pub fn may_use(cpu: u32) -> bool {
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0));
+    allowed.is_ok_and(|allowed| allowed.is_set(cpu as usize) == Ok(true))
+}
+
 /// The environment as far as it is text; [`left_out`] names what of it NCCL would have read.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -109,6 +109,7 @@ mod tests {
             emulation: None,
             deadlines: Deadlines::default(),
             before: Before::default(),
+            near: Vec::new(),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
 use crate::record::visit::{At, Outcome, Timings, Visit};
+use crate::topology::CpuList;
 use crate::wire::{self, Job};
 
 /// The hidden command that makes the executable a worker.
@@ -41,6 +42,8 @@ pub struct Setup {
     pub deadlines: Deadlines,
     /// The GPUs when the run began.
     pub before: Before,
+    /// CPUs near each GPU, by CUDA's number, where they are known.
+    pub near: Vec<(u32, CpuList)>,
 }
 
 /// Settings of the emulator.
@@ -88,6 +91,18 @@ impl Setup {
         }
         environment.remove(JOURNAL_FOLDER);
         environment
+    }
+}
+
+impl Setup {
+    /// The CPUs of each rank; none where it cannot be bound, since those near its GPU are not known.
+    #[must_use]
+    pub fn cpus(&self, plan: &Plan) -> Vec<Option<CpuList>> {
+        let near = |rank: u32| {
+            let ordinal = plan.devices.get(rank as usize % plan.devices.len().max(1));
+            self.near.iter().find(|(known, _)| Some(known) == ordinal).map(|(_, cpus)| cpus)
+        };
+        (0..plan.ranks).map(|rank| plan.cpu_affinity.of_rank(rank, near(rank))).collect()
     }
 }
 
@@ -184,7 +199,7 @@ struct Worker {
 
 /// One worker with all ranks, or one for each.
 fn workers(plan: &Plan, setup: &Setup, private: &Private, planned: Planned, seed: u64) -> Vec<Worker> {
-    let job = job(plan, planned, seed);
+    let job = job(plan, setup, planned, seed);
     let subsystems = if planned.untimed { UNTIMED_SUBSYSTEMS } else { TIMED_SUBSYSTEMS };
     let worker = |job: Job, mut environment: Environment, log: PathBuf| {
         if setup.emulation.is_some() {
@@ -242,13 +257,14 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
     }
 }
 
-fn job(plan: &Plan, planned: Planned, salt: u64) -> Job {
+fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
     let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1 };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
-    let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
+    let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
     let (version, cases, in_turn) = (wire::VERSION, plan.cases.clone(), planned.arm.in_turn());
-    Job { version, cases, devices, ranks: 0..plan.ranks, memory: None, communicators, in_turn, measure, salt }
+    let cpus = if plan.cpu_affinity.is_none() { Vec::new() } else { setup.cpus(plan) };
+    Job { version, cases, devices, ranks: 0..plan.ranks, cpus, memory: None, communicators, in_turn, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.

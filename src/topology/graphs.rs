@@ -209,7 +209,6 @@ mod tests {
         assert_eq!(label("<html/>"), "<html> is no dump of graphs, which is one <graphs>");
         assert_eq!(label("<graphs><graph id=\"0\"/></graphs>"), "a <graph> without speedintra");
         assert_eq!(label(&H200.replacen("dev=\"0x1\"", "dev=\"one\"", 1)), "a <gpu> without a number as dev");
-        let cut = &H200[..H200.len() - 12];
-        assert_eq!(label(cut), "the file ends within an element: the dump is cut off");
+        assert_eq!(label(&H200.replace("</graphs>", "")), "the file ends within an element: the dump is cut off");
     }
 }

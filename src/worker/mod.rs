@@ -5,6 +5,7 @@
 //! the whole process ends at once, without exit handlers: other ranks may be inside NCCL, where an orderly exit was seen to
 //! end in SIGSEGV, and a rank that waits for the failed one would wait for ever.
 
+mod affinity;
 mod barrier;
 mod check;
 mod data;
@@ -80,6 +81,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     let nccl = communicator::version().map_err(starting)?;
     let own = &team.job.devices[team.job.ranks.start as usize..team.job.ranks.end as usize];
     let contexts = contexts(own).map_err(starting)?;
+    let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
     let variables = std::env::vars().filter(|(name, _)| is_nccl(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
@@ -89,6 +91,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
             nccl_path: communicator::loaded_from(),
             variables: Vars::from_iter(variables),
             devices: devices.clone(),
+            cpus: cpus.clone(),
             others: Vec::new(),
         },
     });
@@ -103,9 +106,16 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     std::thread::scope(|scope| {
         let report_gpus = &report_gpus;
         for (rank, context) in team.job.ranks.clone().zip(contexts) {
+            let cpus = cpus.get(rank as usize).cloned().flatten();
+            let run = move || {
+                if let Some(Err(message)) = cpus.as_ref().map(affinity::bind) {
+                    team.wire.end(&Event::WorkerError { message });
+                }
+                rank::run(team, rank, context, report_gpus);
+            };
             std::thread::Builder::new()
                 .name(format!("rank {rank}"))
-                .spawn_scoped(scope, move || rank::run(team, rank, context, report_gpus))
+                .spawn_scoped(scope, run)
                 .expect("the system starts a thread per rank");
         }
     });

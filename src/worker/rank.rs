@@ -196,7 +196,10 @@ impl<'a> Rank<'a> {
     fn call(&self, communicator: Communicator, case: &Case, data: usize) -> Call {
         let bytes = self.team.data[data].bytes();
         let recv = self.recv.part(0, bytes);
+        let (rank, ranks) = (self.rank, self.team.ranks());
         Call {
+            function: case.function,
+            neighbours: ((rank + 1) % ranks, (rank + ranks - 1) % ranks),
             communicator,
             send: match case.placement {
                 Placement::OutOfPlace => self.inputs[data],

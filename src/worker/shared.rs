@@ -195,7 +195,18 @@ mod tests {
     fn job(ranks: usize) -> Job {
         let measure = Measure { calls: 3, ..Measure::default() };
         let (version, cases, devices) = (wire::VERSION, Vec::new(), (0..ranks as u32).collect());
-        Job { version, cases, devices, ranks: 0..1, memory: None, communicators: 1, in_turn: 1, measure, salt: 0 }
+        Job {
+            version,
+            cases,
+            devices,
+            cpus: Vec::new(),
+            ranks: 0..1,
+            memory: None,
+            communicators: 1,
+            in_turn: 1,
+            measure,
+            salt: 0,
+        }
     }
 
     fn memory() -> OwnedFd {

@@ -3,14 +3,17 @@
 use nix::time::{ClockId, clock_gettime};
 
 use super::barrier::Barrier;
-use crate::collective::{Dtype, Op};
+use crate::collective::{Dtype, Function, Op};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::Communicator;
 use crate::gpu::cuda::{DeviceBuffer, Event, GraphExec, Stream};
 
-/// One rank's part of an all-reduce, ready to be enqueued.
+/// One rank's part of an all-reduce or exchange, ready to be enqueued.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
+    pub(super) function: Function,
+    /// The rank to send to, and the one to receive from.
+    pub(super) neighbours: (u32, u32),
     pub(super) communicator: Communicator,
     pub(super) send: DeviceBuffer,
     pub(super) recv: DeviceBuffer,
@@ -23,7 +26,11 @@ pub(super) struct Call {
 impl Call {
     #[inline]
     pub(super) fn enqueue(&self) -> Result<(), GpuError> {
-        self.communicator.all_reduce(self.send, self.recv, self.count, self.dtype, self.op, self.stream)
+        let Self { communicator, send, recv, count, dtype, stream, .. } = *self;
+        match self.function {
+            Function::AllReduce => communicator.all_reduce(send, recv, count, dtype, self.op, stream),
+            Function::SendRecv => communicator.send_recv(send, recv, count, dtype, self.neighbours, stream),
+        }
     }
 }
 

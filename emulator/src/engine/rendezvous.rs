@@ -52,6 +52,7 @@ pub(super) struct Arrival {
 pub(super) struct BatchArrival {
     pub stream: usize,
     pub at: Nanos,
+    pub mode: Mode,
     pub batch: Arc<Batch>,
 }
 
@@ -80,7 +81,7 @@ pub(crate) struct Group {
     pub async_error: u32,
     pub aborted: bool,
     /// A fault keeps it from ever running again.
-    hung: bool,
+    pub(super) hung: bool,
 }
 
 /// The inputs of a reduction and its result.
@@ -270,16 +271,17 @@ impl Group {
 impl Engine {
     /// Applies faults that hit a running collective; the factor on its time, or None when it never ends.
     pub(super) fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
+        let arrivals = self.groups[index].arrivals.iter().enumerate();
+        let places = arrivals.filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream))).collect();
+        self.strike_at(index, moment, places)
+    }
+
+    /// The same for ranks and their streams.
+    pub(super) fn strike_at(&mut self, index: usize, moment: Moment, places: Vec<(usize, usize)>) -> Option<f64> {
         let mut slow = 1.0;
         if self.settings.faults.is_empty() {
             return Some(slow);
         }
-        let places: Vec<(usize, usize)> = self.groups[index]
-            .arrivals
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream)))
-            .collect();
         for (rank, stream) in places {
             for fault in
                 self.settings.faults.iter().filter(|f| f.strikes(&Moment { rank, ..moment }, self.settings.seed))
@@ -324,15 +326,20 @@ impl Engine {
         }
         let collective = &arrival.collective;
         let moment = Moment { rank: collective.rank, ..moment };
+        self.spoil(collective.receive, collective.count, collective.dtype, moment);
+    }
+
+    /// Changes one of the elements that a rank has received where a fault says so.
+    pub(super) fn spoil(&mut self, receive: u64, count: usize, dtype: Dtype, moment: Moment) {
         let hit =
             self.settings.faults.iter().find(|fault| {
                 matches!(fault.kind, Kind::Wrong | Kind::Nan) && fault.strikes(&moment, self.settings.seed)
             });
         let Some(kind) = hit.map(|fault| fault.kind) else { return };
-        let size = collective.dtype.size();
-        let at = collective.receive + (collective.count / 2 * size) as u64;
+        let size = dtype.size();
+        let at = receive + (count / 2 * size) as u64;
         if kind == Kind::Nan {
-            self.memory.write(at, &View::of(collective.dtype.nan()));
+            self.memory.write(at, &View::of(dtype.nan()));
         } else if let Some(view) = self.memory.read(at, size) {
             self.memory.write(at, &View::of(&flipped(view.bytes())));
         }

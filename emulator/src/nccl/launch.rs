@@ -80,10 +80,11 @@ impl P2p {
         stream: Handle,
     ) -> Nccl<P2p> {
         let comm = comm::find(comm)?;
-        let bytes = count * dtype(dtype_code)?.size();
+        let dtype = dtype(dtype_code)?;
+        let bytes = count * dtype.size();
         let peer = usize::try_from(peer).ok().filter(|&peer| peer < comm.plan.ranks());
         let peer = peer.ok_or_else(|| invalid("invalid peer"))?;
-        Ok(P2p { comm, part: Part { sends, peer, address, bytes }, stream })
+        Ok(P2p { comm, part: Part { sends, peer, address, bytes, dtype }, stream })
     }
 }
 
