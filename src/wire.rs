@@ -156,7 +156,11 @@ pub fn receive<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> std::
     }
     Ok(match serde_json::from_slice(&line) {
         Ok(message) => Received::Message(message),
-        Err(error) => Received::Garbage(format!("{error}: {}", excerpt(&line))),
+        Err(error) => {
+            // The error repeats words of the line, of whatever length.
+            let error: String = error.to_string().chars().take(160).flat_map(char::escape_debug).collect();
+            Received::Garbage(format!("{error}: {}", excerpt(&line)))
+        }
     })
 }
 
@@ -200,6 +204,13 @@ mod tests {
         let Received::Garbage(why) = receive::<Event>(&mut from).unwrap() else { panic!("not garbage") };
         assert!(why.starts_with("a line longer than"), "{why}");
         assert!(why.len() < 300);
+    }
+
+    #[test]
+    fn what_is_said_of_garbage_is_short_however_long_a_word_of_it_is() {
+        let line = format!("{{\"event\":\"{}\\u001b[31m\"}}\n", "x".repeat(100_000));
+        let Received::Garbage(why) = receive::<Event>(&mut line.as_bytes()).unwrap() else { panic!("not garbage") };
+        assert!(why.starts_with("unknown variant `xxx") && why.len() < 1000, "{} bytes", why.len());
     }
 
     #[test]

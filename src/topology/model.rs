@@ -300,6 +300,9 @@ mod tests {
             (Path::Node, Path::Nvl(Some(4)), Path::Loc)
         );
         assert_eq!(topology.longest_path(), Some(Path::Unknown));
+        let joined = |gpus: &[usize]| topology.all_nvlink(gpus);
+        assert_eq!((joined(&[0, 1]), joined(&[0, 2]), joined(&[1, 2])), (Some(true), None, Some(false)));
+        assert_eq!((joined(&[0, 1, 2]), joined(&[0])), (Some(false), None));
         assert_eq!(topology.path(0, 3), Path::Unknown);
     }
 }

@@ -66,6 +66,9 @@ enum What {
         /// Runs at a time
         #[arg(long, default_value_t = 2)]
         at_once: usize,
+        /// Count the kept runs again instead of making new ones
+        #[arg(long)]
+        kept: bool,
     },
 }
 
@@ -81,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::Audit { processes, collectives, seed } => {
             audit::run(&program, &audit::Load { processes, collectives, seed })
         }
-        What::Verdicts { number, seed, at_once } => verdicts::run(&program, number, seed, at_once),
+        What::Verdicts { number, seed, at_once, kept } => verdicts::run(&program, number, seed, at_once, kept),
     }
 }
 
