@@ -31,6 +31,11 @@ done
 exec "$PROGRAM" "$command" "$@" $rehearse
 "#;
 
+/// A server, as far as an audit can tell: workers that reduce. The program's own workers have the plugin inside.
+const SERVER: &str = r#"#!/bin/sh
+exec "$PROGRAM" --emulate --gpus 2 --sizes 7168x1 --rounds 1 --communicators 1 --quiet --out "served-$$" > served.txt
+"#;
+
 /// Exit codes of answers: held, a gate failed, undecided. Others are faults of a page.
 const ANSWERS: &str = "case $? in 0|1|5) ;; *) exit 9 ;; esac";
 
@@ -79,6 +84,9 @@ fn run(page: &Path) {
         fs::write(bin.join(name), text).unwrap();
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
+    let server = folder.path().join("serve.sh");
+    fs::write(&server, SERVER).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
     for name in ["bench-configs", "tests", "packaging"] {
         symlink(root().join(name), folder.path().join(name)).unwrap();
     }
