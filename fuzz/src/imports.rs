@@ -4,7 +4,7 @@ use ncclsweep::import::{Table, parse};
 
 use super::{refused, text};
 
-/// Output of nccl-tests. What is cut off is refused, or nothing of a table was lost.
+/// Output of nccl-tests. Cut between two rows it is a shorter table, as of a program that was stopped; cut within one it is refused.
 pub fn nccl_tests(input: &[u8]) {
     let Some(text) = text(input) else { return };
     let whole = match parse("all_reduce.txt", text) {
@@ -17,7 +17,7 @@ pub fn nccl_tests(input: &[u8]) {
         let Ok(read) = parse("all_reduce.txt", part) else { continue };
         assert!(read.len() <= whole.len(), "{} tables of {}", read.len(), whole.len());
         for (read, whole) in read.iter().zip(&whole) {
-            assert_eq!(read.rows, whole.rows, "cut after {} of {} bytes", part.len(), text.len());
+            assert!(whole.rows.starts_with(&read.rows), "cut after {} of {} bytes", part.len(), text.len());
         }
     }
 }

@@ -190,7 +190,7 @@ fn begin(
         bench.check_idle(&plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &plan, &setup)?;
+    let warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
     let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
     fit(&header)?;
@@ -228,7 +228,7 @@ fn resume(
         bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &header.plan, &setup)?;
+    let warnings = check_settings(args, &header.plan, &setup, bench.nvlink(&header.plan))?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 
@@ -237,7 +237,7 @@ fn deadlines(args: &Args) -> Deadlines {
 }
 
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
-fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
+fn check_settings(args: &Args, plan: &Plan, setup: &Setup, nvlink: Option<bool>) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
     let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
     let mut warnings: Vec<String> = match plan.clean_env {
@@ -254,7 +254,7 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
             sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
         }
         let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
-        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
+        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink }, leniency);
         for warning in checked::refuse_errors(found)? {
             let warning = warning.to_string();
             if !warnings.contains(&warning) {

@@ -1,5 +1,7 @@
 //! Proof of a whole run: from what each visit showed to what is known of every variable of every arm.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::run::Header;
@@ -9,7 +11,8 @@ use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
 use crate::proof::{
-    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, VariableProof, why,
+    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Paths, Read, Seen, State, VariableProof,
+    why,
 };
 
 /// What is known of one arm.
@@ -74,6 +77,8 @@ pub struct Prover<'a> {
     header: &'a Header,
     /// What each arm asks for, in the order of the plan's arms.
     asked: Vec<(Arm, Vec<Asked>)>,
+    /// What lies between the GPUs of two ranks, where the run tells; the same in every visit.
+    paths: Arc<Paths>,
     baseline: Option<Proven>,
 }
 
@@ -90,7 +95,8 @@ impl<'a> Prover<'a> {
         let arms: Vec<Arm> = header.plan.arms().collect();
         let mut asked: Vec<Vec<Asked>> = arms.iter().map(|arm| asked(header, *arm, &Vars::default())).collect();
         proof::mark_common(&mut asked);
-        let mut prover = Self { header, asked: arms.iter().copied().zip(asked).collect(), baseline: None };
+        let asked = arms.iter().copied().zip(asked).collect();
+        let mut prover = Self { header, asked, paths: Arc::new(paths(header)), baseline: None };
         prover.baseline = arms.first().and_then(|arm| prover.look(*arm, baseline));
         prover
     }
@@ -125,7 +131,9 @@ impl<'a> Prover<'a> {
         let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
         let files = file_lines(self.header, arm);
         let measured = visits.iter().filter(|visit| visit.is_measured());
-        let visits: Vec<_> = measured.map(|visit| evidence(self.header, visit, asked, &files, choices)).collect();
+        let evidence =
+            |visit| Evidence { paths: self.paths.clone(), ..evidence(self.header, visit, asked, &files, choices) };
+        let visits: Vec<_> = measured.map(evidence).collect();
         let of_case = |(index, case)| {
             let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
             proof::combine(&judged)
@@ -203,6 +211,12 @@ fn file_lines(header: &Header, arm: Arm) -> Vec<FileLine> {
     lines.collect()
 }
 
+/// What the kernel and the driver tell of the wiring between ranks.
+fn paths(header: &Header) -> Paths {
+    let Some(topology) = &header.provenance.topology else { return Paths::new() };
+    proof::paths(topology, header.plan.ranks, |rank| topology.gpus.iter().position(|gpu| gpu.ranks.contains(&rank)))
+}
+
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
 fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
@@ -226,7 +240,7 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),
         tuning: choices.cloned(),
-        paths: [].into(),
+        paths: Arc::default(),
     }
 }
 

@@ -113,6 +113,14 @@ impl Bench {
             .help("end it, or measure beside it with --allow-busy: the results will say so"))
     }
 
+    /// Whether NVLink joins every two GPUs of `plan`; nothing where the driver does not tell.
+    #[must_use]
+    pub fn nvlink(&self, plan: &Plan) -> Option<bool> {
+        let at = |ordinal: &u32| self.topology.gpus.iter().position(|gpu| gpu.ordinal == Some(*ordinal));
+        let gpus: Vec<usize> = plan.devices.iter().map(at).collect::<Option<_>>()?;
+        self.topology.all_nvlink(&gpus)
+    }
+
     /// What workers need.
     #[must_use]
     pub fn setup(&self, deadlines: Deadlines) -> Setup {

@@ -151,6 +151,20 @@ impl Topology {
         }
     }
 
+    /// Whether NVLink joins every two of the GPUs at these positions. Nothing for less than two, and while no pair is known to be
+    /// without it and one is not known.
+    #[must_use]
+    pub fn all_nvlink(&self, gpus: &[usize]) -> Option<bool> {
+        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| *b < a).map(move |b| self.path(*a, *b)));
+        let without = |path: &Path| !matches!(path, Path::Nvl(_) | Path::Loc | Path::Unknown);
+        let paths: Vec<Path> = pairs.collect();
+        match () {
+            () if paths.iter().any(without) => Some(false),
+            () if paths.is_empty() || paths.contains(&Path::Unknown) => None,
+            () => Some(true),
+        }
+    }
+
     /// The longest path between two of the GPUs; unknown as soon as one is. `None` for less than two GPUs.
     #[must_use]
     pub fn longest_path(&self) -> Option<Path> {
