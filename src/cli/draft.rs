@@ -2,6 +2,7 @@
 
 use super::args::Sweep;
 use super::devices::Devices;
+use super::ranks;
 use super::sizes_from::{self, FromAudit};
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
@@ -10,7 +11,7 @@ use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
-use crate::plan::env_set::{self, EnvSet, PCIE_LL, Vars};
+use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
@@ -31,6 +32,9 @@ pub struct Draft {
     clean_env: bool,
     devices: Devices,
     ranks: Option<u32>,
+    launches: Vec<Launch>,
+    alive: Vec<u32>,
+    rank_env: Vec<RankEnv>,
     cpu_affinity: CpuAffinity,
     wrap: Vec<String>,
     rounds: Rounds,
@@ -60,6 +64,7 @@ impl Draft {
         let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
+        let launches = ranks::launches(args, config)?;
         Ok(Self {
             cases: cases(args, config, from_audit.as_ref())?,
             sets,
@@ -68,6 +73,9 @@ impl Draft {
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config, from_audit.as_ref())?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
+            alive: ranks::alive(args, config)?,
+            rank_env: ranks::rank_env(&args.rank_env, &launches)?,
+            launches,
             cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
             wrap: wrap(args)?,
             rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),
@@ -91,6 +99,7 @@ impl Draft {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
+        ranks::check(&self.rank_env, ranks)?;
         self.cpu_affinity.check(ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
@@ -116,7 +125,9 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
-            launch: Launch::Threads,
+            launches: self.launches,
+            alive: self.alive,
+            rank_env: self.rank_env,
             cpu_affinity: self.cpu_affinity,
             wrap: self.wrap,
             rounds: self.rounds,

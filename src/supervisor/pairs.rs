@@ -67,7 +67,7 @@ pub fn run(
         let way = wanted.ways[set];
         observer.begins(&all, (a, b), way, place, due.len());
         let of_pair = Plan { devices: vec![wanted.devices[a], wanted.devices[b]], ..plan.clone() };
-        let planned = Planned { index: place as u32, round: 0, arm: Arm { set, library: 0 }, untimed: false };
+        let planned = Planned { index: place as u32, round: 0, arm: Arm { set, ..Arm::default() }, untimed: false };
         let visit = match not_allowed(&all, a, b, way) {
             Some(why) => super::sweep::not_run(planned, why),
             None => visit(&of_pair, &setup, private, planned, &mut pace, interrupted, &mut |_| {}),
@@ -135,7 +135,9 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         cases: cases?,
         devices: Vec::new(),
         ranks: 2,
-        launch: Launch::Threads,
+        launches: vec![Launch::Threads],
+        alive: vec![0],
+        rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),
         rounds: Rounds::Fixed(1),
