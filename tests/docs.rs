@@ -1,5 +1,8 @@
 //! The documentation: every command it shows is run, on an emulated box; every link leads somewhere; every example is valid.
 
+#[path = "audit/server.rs"]
+mod server;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -29,6 +32,12 @@ done
 # No set of an emulated run is written without it.
 [ "$command$forced" = export ] && rehearse=--force
 exec "$PROGRAM" "$command" "$@" $rehearse
+"#;
+
+/// A server: this program again, on the emulated box.
+const SERVER: &str = r#"#!/bin/sh
+export LD_LIBRARY_PATH="$PWD/lib" NCCLSWEEP_TEST_SERVER='calls=20 captured=61'
+exec "$SERVER" --exact server --nocapture
 "#;
 
 /// Exit codes of answers: held, a gate failed, undecided. Others are faults of a page.
@@ -79,6 +88,14 @@ fn run(page: &Path) {
         fs::write(bin.join(name), text).unwrap();
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
+    let server = folder.path().join("serve.sh");
+    fs::write(&server, SERVER).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("lib")).unwrap();
+    let emulator = Path::new(env!("CARGO_BIN_EXE_ncclsweep")).with_file_name("deps").join("libncclsweep_emulator.so");
+    for name in ["libcuda.so.1", "libnccl.so.2"] {
+        symlink(&emulator, folder.path().join("lib").join(name)).unwrap();
+    }
     for name in ["bench-configs", "tests", "packaging"] {
         symlink(root().join(name), folder.path().join(name)).unwrap();
     }
@@ -95,6 +112,7 @@ fn run(page: &Path) {
         .env_clear()
         .env("PATH", format!("{}:{path}", bin.display()))
         .env("PROGRAM", env!("CARGO_BIN_EXE_ncclsweep"))
+        .env("SERVER", std::env::current_exe().unwrap())
         .env("HOME", folder.path())
         // The newest interface, so that several ranks may share a GPU.
         .env("NCCLSWEEP_EMULATE_NCCL", "2.30.4")
@@ -104,6 +122,11 @@ fn run(page: &Path) {
     let name = page.strip_prefix(root()).unwrap().display();
     assert!(out.status.success(), "{name}: {}\n{said}", out.status);
     assert!(!said.contains("panicked"), "{name}: {said}");
+}
+
+#[test]
+fn server() {
+    server::serve_if_asked();
 }
 
 #[test]

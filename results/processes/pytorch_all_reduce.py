@@ -92,10 +92,11 @@ MODES = {"stream": stream_samples, "graph": graph_samples, "sync": sync_samples}
 
 
 def worker(rank, args, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(args.gpus))
-    torch.cuda.set_device(rank)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(args.ranks))
+    device = torch.device("cuda", rank % args.gpus)
+    torch.cuda.set_device(device)
     for communicator in range(args.communicators):
-        dist.init_process_group("nccl", rank=rank, world_size=args.gpus, device_id=torch.device("cuda", rank))
+        dist.init_process_group("nccl", rank=rank, world_size=args.ranks, device_id=device)
         stream = torch.cuda.Stream()
         for tokens in args.tokens:
             # Zeros stay zeros however often they are summed in place.
@@ -117,7 +118,7 @@ def worker(rank, args, port):
 
 
 def report(rank, args, mode, size, communicator, samples):
-    gathered = [None] * args.gpus
+    gathered = [None] * args.ranks
     dist.all_gather_object(gathered, samples)
     if rank == 0:
         slowest = [max(of_all) for of_all in zip(*gathered)]
@@ -128,6 +129,7 @@ def report(rank, args, mode, size, communicator, samples):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--ranks", type=int, help="more than GPUs: rank r runs on GPU r mod GPUs")
     parser.add_argument("--hidden", type=int, default=7168)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
@@ -135,13 +137,14 @@ def main():
     parser.add_argument("--chain", type=int, default=50)
     parser.add_argument("--samples", type=int, default=20)
     args = parser.parse_args()
+    args.ranks = args.ranks or args.gpus
     version = ".".join(map(str, torch.cuda.nccl.version()))
     print(f"# PyTorch {torch.__version__}, NCCL {version}, {torch.cuda.get_device_name(0)}", file=sys.stderr)
     print("mode,size_bytes,communicator,samples,median_us,min_us", flush=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    mp.spawn(worker, args=(args, port), nprocs=args.gpus)
+    mp.spawn(worker, args=(args, port), nprocs=args.ranks)
 
 
 if __name__ == "__main__":

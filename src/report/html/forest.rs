@@ -6,7 +6,7 @@ use super::axis::{Scale, across, label};
 use super::page::{set_name, verdict};
 use super::shown::{Shown, pick};
 use crate::record::run::Verdict;
-use crate::report::cells::{arms, figure, find, interval, name};
+use crate::report::cells::{arms, figure, interval, name};
 use crate::report::conclusion::percent;
 
 /// Rows of one plot.
@@ -48,7 +48,7 @@ fn rows(shown: &Shown, cases: &[usize]) -> Vec<Row> {
     let candidates: Vec<_> = shown.plotted.iter().enumerate().skip(1).collect();
     let cases = pick(cases, (ROWS / candidates.len().max(1)).max(1), &|_| false);
     let row = |case: usize, (colour, arm): (usize, &crate::plan::schedule::Arm)| {
-        let cell = find(shown.run, *arm, case)?;
+        let cell = shown.cell(*arm, case)?;
         Some(Row {
             size: shown.run.header.plan.cases[case].label(),
             set: name(shown.run, *arm),

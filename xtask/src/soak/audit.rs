@@ -45,12 +45,11 @@ pub fn run(program: &Path, load: &Load) -> Result<()> {
         symlink(beside("libncclsweep_emulator.so"), libraries.join(name)).map_err(failed)?;
     }
     let begun = Instant::now();
-    // How long an undisturbed one takes among as many others is not known before: moments are drawn from a growing span.
     let mut generator = rand_chacha::ChaCha8Rng::seed_from_u64(load.seed);
     let mut servers = Vec::new();
     for at in 0..load.processes {
         let end = ["orderly", "exit", "orderly", "bare"][at % 4];
-        let kill = (at % 2 == 1 && end != "bare").then(|| Duration::from_secs_f64(generator.random_range(0.05..30.0)));
+        let kill = (at % 2 == 1 && end != "bare").then(|| Duration::from_secs_f64(generator.random_range(0.05..10.0)));
         let child =
             start(&journals, &libraries, &beside("libnccl_profiler_ncclsweep.so"), end, load).map_err(failed)?;
         servers.push(Server { child, end, kill_at: kill.map(|after| Instant::now() + after), killed: false });
