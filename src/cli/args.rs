@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::devices::Name;
 use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
 use crate::impact::{Step, Weight};
-use crate::plan::schedule::Rounds;
+use crate::plan::affinity::CpuAffinity;
+use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
@@ -53,6 +55,8 @@ pub enum Command {
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
     Accept(Box<Accept>),
+    /// Try every two GPUs together, with P2P and through host memory: which are slow, wrong or hang
+    Pairs(Pairs),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
     Export(super::export::Export),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
@@ -99,9 +103,65 @@ pub struct Compare {
     /// Relative difference that matters [default: that of the later run]
     #[arg(long, value_name = "P%", value_parser = read::<Percent>)]
     pub tolerance: Option<Percent>,
-    /// What to print: table, json, csv, markdown
+    /// What to print: table, html, json, csv, markdown
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
+}
+
+/// Which GPUs, how much, and what to print.
+#[derive(Debug, Args)]
+pub struct Pairs {
+    /// Use the first N GPUs [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "devices")]
+    pub gpus: Option<u32>,
+    /// Use these GPUs: CUDA's numbers, PCI addresses or UUIDs
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
+    pub devices: Vec<Name>,
+    /// Try P2P (on), host memory (off), or both [default: both]
+    #[arg(long, value_name = "on|off|both", default_value = "both", value_parser = ["on", "off", "both"])]
+    pub p2p: String,
+    /// Rehearse on an emulated box, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// NCCL library: a file or its folder [default: the one the loader finds]
+    #[arg(long, value_name = "PATH", conflicts_with = "emulate")]
+    pub nccl: Option<PathBuf>,
+    /// Measure although other processes use the GPUs
+    #[arg(long)]
+    pub allow_busy: bool,
+    /// Drop inherited NCCL_* variables
+    #[arg(long)]
+    pub clean_env: bool,
+    /// The small message, for latencies, and the large one, for bandwidths
+    #[arg(long, value_name = "SMALL,LARGE", default_value = "1K,16M")]
+    pub sizes: String,
+    /// Communicators for each pair and way
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub communicators: u32,
+    /// How long each phase of a pair may take before it counts as hung
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub deadline: Duration,
+    /// Seed of everything random [default: from the clock]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Replace host name, UUIDs and paths
+    #[arg(long)]
+    pub redact: bool,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
+    pub format: String,
+    /// Write the JSON document to this file too
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Which box, and what to print.
@@ -120,8 +180,8 @@ pub struct Topo {
     )]
     pub emulate: Option<String>,
     /// GPUs that ranks would run on, in this rank order [default: all, in CUDA's order]
-    #[arg(long, value_name = "2,0,…", value_delimiter = ',')]
-    pub devices: Vec<u32>,
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
+    pub devices: Vec<Name>,
     /// Look at the links while data moves, too: an idle card lowers its link's speed. Takes a context on each GPU
     #[arg(long)]
     pub load: bool,
@@ -266,12 +326,21 @@ pub struct Sweep {
     /// Use the first N GPUs [default: all]
     #[arg(long, value_name = "N", conflicts_with = "devices", help_heading = "GPUs")]
     pub gpus: Option<u32>,
-    /// Use these GPUs, in this rank order
-    #[arg(long, value_name = "2,0,…", value_delimiter = ',', help_heading = "GPUs")]
-    pub devices: Vec<u32>,
+    /// Use these GPUs, in this rank order: CUDA's numbers, PCI addresses or UUIDs
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>, help_heading = "GPUs")]
+    pub devices: Vec<Name>,
+    /// Bind the thread of each rank: near (the CPUs near its GPU), none, or lists of CPUs, 0-15/16-31 [default: none]
+    #[arg(long, value_name = "near|none|LIST", value_parser = read::<CpuAffinity>, help_heading = "GPUs")]
+    pub cpu_affinity: Option<CpuAffinity>,
     /// Number of ranks; more than GPUs puts several on each (NCCL 2.30 or later) [default: one per GPU]
     #[arg(long, value_name = "N", help_heading = "GPUs")]
     pub ranks: Option<u32>,
+    /// How ranks are started: threads of one process, processes, or both as a factor [default: threads]
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_parser = read::<Launch>, help_heading = "GPUs")]
+    pub launch: Vec<Launch>,
+    /// Use so many further communicators in turn with the first; several numbers are a factor [default: 0]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "GPUs")]
+    pub alive: Vec<u32>,
     /// Measure although other processes use the GPUs; the results say so
     #[arg(long, help_heading = "GPUs")]
     pub allow_busy: bool,
@@ -331,6 +400,9 @@ pub struct Sweep {
     /// Variables under every set, the default's too
     #[arg(long, value_name = "K=V,…", help_heading = "Env sets")]
     pub base: Vec<String>,
+    /// Variables of one rank's process alone; an empty value takes one away. Repeat for more (with --launch processes)
+    #[arg(long, value_name = "RANK:K=V,…", help_heading = "Env sets")]
+    pub rank_env: Vec<String>,
     /// Drop inherited NCCL_* variables
     #[arg(long, help_heading = "Env sets")]
     pub clean_env: bool,
@@ -387,7 +459,8 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
+            "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "seed",
         ],
@@ -400,7 +473,7 @@ pub struct Sweep {
     /// Replace host name, UUIDs and paths in everything that is stored
     #[arg(long, help_heading = "Results")]
     pub redact: bool,
-    /// What to print: table, json, csv, markdown, nccl-tests
+    /// What to print: table, html, markdown, json, csv (each observation), csv-cells, nccl-tests, nccl-tests-json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>, help_heading = "Results")]
     pub format: crate::report::Format,
     /// Tell for each size what NCCL chose, and what is known of each variable

@@ -3,22 +3,22 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::terminal;
-use crate::doctor::{self, Checkup, Status, conf, machine, process};
+use crate::doctor::{self, Checkup, Details, Status, conf, machine, process};
 use crate::error::{Error, Kind, Result};
 use crate::nccl::version::NcclVersion;
+use crate::record::redact::Redactor;
 use crate::report;
-use crate::supervisor::{diagnose, library, prepare, private::Private, provenance, python};
+use crate::supervisor::deadlines::Deadlines;
+use crate::supervisor::private::Private;
+use crate::supervisor::visit::Emulation;
+use crate::supervisor::{diagnose, emulator, library, prepare, provenance, python, wiring};
 use crate::wire::Probe;
-
-/// A driver that has not been used since boot initialises every GPU first.
-const PROBE_LIMIT: Duration = Duration::from_secs(120);
 
 /// What to look at: this machine, when nothing else is named.
 #[derive(Debug, Args)]
@@ -41,6 +41,22 @@ pub struct Doctor {
     /// The library by whose rules to read: a file, its folder, or a version [default: the one the loader finds]
     #[arg(long, value_name = "PATH|VERSION", conflicts_with_all = ["pid", "pattern", "log", "python"])]
     nccl: Option<String>,
+    /// Look at an emulated box
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = emulator::STANDARD,
+        conflicts_with_all = ["conf", "pid", "pattern", "log", "python", "nccl"]
+    )]
+    emulate: Option<String>,
+    /// Look at the GPUs' links while data moves, too
+    #[arg(long, conflicts_with_all = ["conf", "pid", "pattern", "log", "python"])]
+    load: bool,
+    /// Replace host name, ids and paths in what is printed
+    #[arg(long)]
+    redact: bool,
     /// What to print: table, json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = form)]
     format: report::doctor::Form,
@@ -63,8 +79,19 @@ pub fn run(args: &Doctor) -> Result<Exit> {
         }
         _ => machine::look(Path::new("/"), of_machine(args)?),
     };
-    report::doctor::write(&checkup, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    let redactor = args.redact.then(|| redactor(&checkup));
+    report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), &mut std::io::stdout().lock())?;
     Ok(exit(&checkup))
+}
+
+/// Knows the names of this host and of those that a log is from.
+fn redactor(checkup: &Checkup) -> Redactor {
+    let mut redactor = Redactor::default();
+    redactor.learn_host(&provenance::host());
+    if let Details::Log(facts) = &checkup.details {
+        facts.processes.iter().for_each(|process| redactor.learn_host(&process.host));
+    }
+    redactor
 }
 
 fn exit(checkup: &Checkup) -> Exit {
@@ -130,50 +157,64 @@ fn of_python(path: &Path) -> Result<Checkup> {
     Ok(doctor::python::look(answer, &environment, &|path| library::version_in_file(path)))
 }
 
-/// What a probe process and the discovery of libraries tell of this machine.
+/// What a probe process, the kernel and the discovery of libraries tell of this machine, or of an emulated box.
 fn of_machine(args: &Doctor) -> Result<machine::Facts> {
+    if let Some(name) = &args.emulate {
+        emulator::known_box(name)?;
+    }
+    let emulated = args.emulate.is_some();
     let libraries = libraries(args.nccl.as_deref())?;
-    let probe = probe(&libraries);
-    let loads = probe.as_ref().map(|probe| probe.loads.clone()).unwrap_or_default();
-    let loads = loads.into_iter().chain(std::iter::repeat(None));
-    let (cuda, management) = match probe {
-        Ok(probe) => {
-            (probe.cuda.map_err(|error| error.to_string()), probe.management.map_err(|error| error.to_string()))
-        }
-        Err(error) if error.kind() == Kind::Interrupted => return Err(error),
-        Err(error) => (Err(error.to_string()), Err(error.to_string())),
-    };
-    let gpus = |(version, gpus): (String, Vec<crate::gpu::cuda::Device>)| machine::Cuda {
-        version,
-        gpus: gpus
-            .into_iter()
-            .zip(loads)
-            .map(|(gpu, load)| machine::Gpu { name: gpu.name, pci: gpu.pci, load })
-            .collect(),
-    };
-    let processes = |(driver, processes): (String, Vec<crate::gpu::nvml::Process>)| machine::Management {
-        driver,
-        processes: processes.into_iter().map(|process| (process.pid, process.name)).collect(),
-    };
-    Ok(machine::Facts {
-        cuda: cuda.map(gpus).into(),
-        management: management.map(processes).into(),
-        topology: None,
-        libraries,
+    let private = Private::create()?;
+    let root = wiring::root(&private, emulated);
+    let mut facts = machine::Facts {
         places: library::places(|name| std::env::var(name).ok()),
         environment: provenance::environment().collect(),
         home: passwd_home(),
-    })
+        emulated: args.emulate.clone(),
+        ..machine::Facts::default()
+    };
+    match probe(args, &libraries, &private) {
+        Ok(probe) => {
+            facts.topology = Some(wiring::topology(&root, &probe));
+            take(&mut facts, probe);
+        }
+        Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+        Err(error) => {
+            facts.topology = Some(wiring::kernel(&root));
+            facts.cuda = machine::Answer::Refused(error.to_string());
+            facts.management = machine::Answer::Refused(error.to_string());
+        }
+    }
+    facts.libraries = libraries;
+    Ok(facts)
+}
+
+/// What the driver said.
+fn take(facts: &mut machine::Facts, probe: Probe) {
+    let loads = probe.loads.into_iter().chain(std::iter::repeat(None));
+    let gpu =
+        |(gpu, load): (crate::gpu::cuda::Device, Option<u32>)| machine::Gpu { name: gpu.name, pci: gpu.pci, load };
+    let cuda = probe
+        .cuda
+        .map(|(version, gpus)| machine::Cuda { version, gpus: gpus.into_iter().zip(loads).map(gpu).collect() });
+    let management = probe.management.map(|(driver, processes)| machine::Management {
+        driver,
+        processes: processes.into_iter().map(|process| (process.pid, process.name)).collect(),
+    });
+    facts.cuda = cuda.map_err(|error| error.to_string()).into();
+    facts.management = management.map_err(|error| error.to_string()).into();
 }
 
 /// Asks the driver in a process of its own, which may die of it.
-fn probe(libraries: &[machine::Library]) -> Result<Probe> {
-    let private = Private::create()?;
+fn probe(args: &Doctor, libraries: &[machine::Library], private: &Private) -> Result<Probe> {
     let interrupt = Interrupt::install()?;
     let inherited: Vec<_> = provenance::environment().collect();
+    let emulation = args.emulate.clone().map(|topology| Emulation { topology });
     let folder = match libraries.first() {
+        _ if emulation.is_some() => private.library_folder(0, &emulator::find()?, true)?,
         Some(library) => private.library_folder(0, Path::new(&library.path), false)?,
-        None => private.file("."),
+        None => private.file("no-library"),
     };
-    prepare::probe(&inherited, &folder, None, PROBE_LIMIT, &private, false, &|| interrupt.asked())
+    let limit = Deadlines::default().setup;
+    prepare::probe(&inherited, &folder, emulation.as_ref(), limit, private, args.load, &|| interrupt.asked())
 }

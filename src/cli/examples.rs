@@ -23,6 +23,7 @@ const ALL: &[(&str, &str)] = &[
     ("compare", COMPARE),
     ("accept", ACCEPT),
     ("topo", TOPO),
+    ("pairs", PAIRS),
     ("doctor", DOCTOR),
     ("audit", AUDIT),
     ("exec", EXEC),
@@ -40,6 +41,7 @@ Examples:
   ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
+  ncclsweep --launch threads,processes          does a process per rank cost anything?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
 
 Exit status, the first that holds:
@@ -50,8 +52,9 @@ const REPORT: &str = "\
 Examples:
   ncclsweep report results/before
   ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
-  ncclsweep report results/* --format csv       a row for each cell
-  ncclsweep report results/before --samples     every sample, for a statistics program
+  ncclsweep report results/before --format html > page.html
+  ncclsweep report results/* --format csv       every observation with all factors, for a statistics program
+  ncclsweep report results/* --format csv-cells a row for each cell
   ncclsweep report results/before --redact --format markdown
 
 Exit status:
@@ -122,9 +125,25 @@ Examples:
 const TOPO: &str = "\
 Examples:
   ncclsweep topo
-  ncclsweep topo --load                         links as they are while data moves
-  ncclsweep topo --emulate=8xpcie-flat
-  ncclsweep topo --from topo.txt --format svg   of another box, from nvidia-smi topo -m";
+  ncclsweep topo --load                         links while data moves: idle cards lower their speed
+  ncclsweep topo --devices 2,0 --format svg     a drawing for a page, with these ranks
+  ncclsweep topo --from topo.txt                what somebody else's `nvidia-smi topo -m` printed
+  ncclsweep topo --from nccl.xml                what NCCL wrote to NCCL_TOPO_DUMP_FILE
+  ncclsweep topo --emulate=4x4090-phb
+
+Exit status:
+  0 shown   2 usage, or the file cannot be read   3 no GPU shows; what else is known is printed";
+
+const PAIRS: &str = "\
+Examples:
+  ncclsweep pairs                               before anything else on a new box
+  ncclsweep pairs --gpus 2 --p2p off
+  ncclsweep pairs --sizes 1K,64M --out pairs.json
+  ncclsweep pairs --emulate
+
+Exit status, the first that holds:
+  130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
+  4 a pair hangs, fails or gets wrong data   1 a pair is much slower than others alike   0 none";
 
 const DOCTOR: &str = "\
 Examples:

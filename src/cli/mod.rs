@@ -4,6 +4,7 @@ mod accept;
 mod args;
 mod audit;
 mod compare;
+mod devices;
 mod doctor;
 mod documents;
 mod draft;
@@ -15,7 +16,9 @@ mod explain;
 mod export;
 mod import;
 mod interrupt;
+mod pairs;
 mod progress;
+mod ranks;
 mod report;
 mod sizes_from;
 mod sweep;
@@ -75,6 +78,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Pairs(pairs)) => pairs::run(&pairs),
         Some(args::Command::Audit(audit)) => audit::run(&audit),
         Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),

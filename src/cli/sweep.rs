@@ -9,12 +9,13 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{sizes_from, terminal};
+use super::{ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
+use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
@@ -28,6 +29,7 @@ use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
+use crate::topology::CpuList;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
@@ -45,21 +47,19 @@ pub fn run(args: &Args) -> Result<Exit> {
         Some(baseline) => compare::check(baseline, header),
         None => Ok(()),
     };
-    let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
-    let exit = exit(&run, &ended);
-    match show(args, &run, step.as_ref(), &folder) {
+    let measured = measure(args, draft()?, &comparable)?;
+    let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
+    let stored = measured.stored();
+    match show(args, &stored, step.as_ref()) {
         // Who reads no further still learns how the run ended.
         Err(error) if super::exit::reader_has_left(&error) => return Ok(exit),
         shown => shown?,
     }
     if !args.quiet {
-        terminal::note(format!("results in {}", folder.display()));
+        terminal::note(format!("results in {}", stored.place));
     }
     match baseline {
-        Some(baseline) if ended != Ended::Interrupted => {
-            let new = Measured { folder, run, tally, ended }.stored();
-            Ok(exit.min(since(args, &baseline, &new)?))
-        }
+        Some(baseline) if !interrupted => Ok(exit.min(since(args, &baseline, &stored)?)),
         _ => Ok(exit),
     }
 }
@@ -71,7 +71,7 @@ fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
         Format::Table => {
             let mut out = std::io::stdout().lock();
             let _ = writeln!(out);
-            report::compare::write(&comparison, Format::Table, terminal::style(), &mut out)?;
+            report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), &mut out)?;
         }
         _ => terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end()),
     }
@@ -139,11 +139,13 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
     }
     document::write(&folder, &run, &journal)?;
+    super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
 
 /// Prints the results.
-fn show(args: &Args, run: &Run, step: Option<&Step>, folder: &Path) -> Result<()> {
+fn show(args: &Args, stored: &Stored, step: Option<&Step>) -> Result<()> {
+    let (run, folder) = (&stored.run, Path::new(&stored.place));
     let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -152,7 +154,7 @@ fn show(args: &Args, run: &Run, step: Option<&Step>, folder: &Path) -> Result<()
             let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
             std::io::copy(&mut document, &mut out).map_err(failed)?;
         }
-        format => report::write(run, format, terminal::style(), &mut out)?,
+        format => report::write(std::slice::from_ref(stored), format, terminal::style(), &mut out)?,
     }
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
@@ -185,10 +187,11 @@ fn begin(
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
-        bench.check_idle(&plan)?;
+        bench.check_idle(&plan.devices)?;
     }
     let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &plan, &setup)?;
+    let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
     fit(&header)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
@@ -222,7 +225,7 @@ fn resume(
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
     if !args.allow_busy {
-        bench.check_idle(&header.plan)?;
+        bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
     let warnings = check_settings(args, &header.plan, &setup)?;
@@ -241,12 +244,16 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
         true => Vec::new(),
         false => provenance::left_out().into_iter().map(left_out).collect(),
     };
+    warnings.extend(ranks::warnings(plan));
     for (library, taken) in plan.libraries.iter().enumerate() {
-        let sets = plan
-            .sets
-            .iter()
-            .enumerate()
-            .map(|(set, of)| (of.name.as_str(), setup.environment(plan, Arm { set, library })));
+        let mut sets: Vec<(String, Environment)> = Vec::new();
+        for (set, of) in plan.sets.iter().enumerate() {
+            let arm = Arm { set, library, ..plan.baseline() };
+            sets.push((of.name.clone(), setup.environment(plan, arm)));
+            let own = plan.rank_env.iter().map(|own| own.rank);
+            sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
+        }
+        let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
         let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
         for warning in checked::refuse_errors(found)? {
             let warning = warning.to_string();
@@ -256,6 +263,24 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
         }
     }
     Ok(warnings)
+}
+
+/// Says which ranks cannot be bound to CPUs as asked.
+fn unbound(plan: &Plan, setup: &Setup) -> Option<String> {
+    if plan.cpu_affinity.is_none() {
+        return None;
+    }
+    let possible = |cpus: &Option<CpuList>| cpus.as_ref().is_some_and(|cpus| cpus.iter().any(provenance::may_use));
+    let ranks = setup.cpus(plan);
+    let unbound: Vec<String> =
+        (0..).zip(&ranks).filter(|(_, cpus)| !possible(cpus)).map(|(rank, _): (u32, _)| rank.to_string()).collect();
+    (!unbound.is_empty()).then(|| {
+        format!(
+            "--cpu-affinity {}: not bound are ranks {}: their CPUs are not known, or not this process's",
+            plan.cpu_affinity,
+            unbound.join(", ")
+        )
+    })
 }
 
 /// `results/TIME-HOST-GPUS`

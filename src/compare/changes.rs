@@ -219,6 +219,7 @@ impl Changes {
         }
         let wrap = |plan: &Plan| if plan.wrap.is_empty() { "none".to_owned() } else { shell_words::join(&plan.wrap) };
         self.note(Topic::Method, "--wrap", wrap(&old.plan), wrap(&new.plan));
+        self.note(Topic::Method, "--cpu-affinity", &old.plan.cpu_affinity, &new.plan.cpu_affinity);
         self.note(Topic::Method, "communicators a visit", old.plan.communicators, new.plan.communicators);
         let busy = |header: &Header| if header.provenance.busy.is_empty() { "idle" } else { "in use by others" };
         self.note(Topic::Method, "GPUs at the start", busy(old), busy(new));

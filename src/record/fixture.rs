@@ -7,7 +7,7 @@ use super::run::{Applied, Backend, Cell, Header, Joint, LibraryFacts, Provenance
 use super::stored::Stored;
 use super::summary::Tally;
 use super::visit::{Checks, Outcome, Replicate, Timings, Visit, WorkerFacts};
-use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
+use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::{EnvSet, Vars};
@@ -21,7 +21,8 @@ const ROUNDS: u32 = 6;
 /// A case of the fixture: hidden 7168, bf16, sum, out of place.
 pub fn case(tokens: u64, mode: Mode) -> Case {
     let size = Size::tokens(7168, tokens).expect("small");
-    Case { size, dtype: Dtype::Bfloat16, op: Op::Sum, placement: Placement::OutOfPlace, mode }
+    let function = Function::AllReduce;
+    Case { size, dtype: Dtype::Bfloat16, op: Op::Sum, placement: Placement::OutOfPlace, mode, function }
 }
 
 /// `default` against `pcie-ll` at four sizes in graph mode, all decided.
@@ -83,7 +84,10 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         cases: cases.to_vec(),
         devices: (0..RANKS).collect(),
         ranks: RANKS,
-        launch: Launch::Threads,
+        launches: vec![Launch::Threads],
+        alive: vec![0],
+        rank_env: Vec::new(),
+        cpu_affinity: Default::default(),
         wrap: Vec::new(),
         rounds: Rounds::Auto,
         communicators: 6,
@@ -173,7 +177,8 @@ fn cell(plan: &Plan, arm: Arm, at: usize) -> Cell {
         arm,
         set: plan.sets[arm.set].name.clone(),
         nccl: plan.libraries[arm.library].version,
-        launch: plan.launch,
+        launch: arm.launch,
+        alive: arm.alive,
         ranks: plan.ranks,
         case: at,
         dtype: case.dtype,
@@ -218,11 +223,13 @@ fn together(plan: &Plan, arm: Arm, mode: Mode) -> Joint {
 fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
     let plan = &header.plan;
     let worker = WorkerFacts {
+        others: Vec::new(),
         pid: 20_114 + index,
         nccl: plan.libraries[arm.library].version,
         nccl_path: Some(plan.libraries[arm.library].path.clone()),
         variables: plan.sets[arm.set].vars.clone(),
         devices: header.provenance.gpus.clone(),
+        cpus: Vec::new(),
     };
     let replicates = (0..plan.communicators).flat_map(|communicator| {
         (0..plan.cases.len()).map(move |case| Replicate {

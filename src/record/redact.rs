@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 pub use text::HOST;
 
 /// Fields whose texts are words of ours, never a secret, though a host may have the name of one.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "applied",
     "backend",
     "created",
@@ -27,6 +27,7 @@ const WORDS: [&str; 15] = [
     "finished",
     "kind",
     "launch",
+    "launches",
     "library",
     "mode",
     "op",
@@ -65,6 +66,9 @@ pub fn redact(run: &mut Run) -> Result<()> {
     }
     for joint in &mut run.joint {
         *joint = redactor.walk(joint)?;
+    }
+    for proofs in &mut run.proofs {
+        *proofs = redactor.walk(proofs)?;
     }
     for warning in &mut run.warnings {
         *warning = redactor.text(warning);
@@ -129,8 +133,9 @@ impl Redactor {
     pub fn visit(&mut self, visit: &mut Visit) -> Result<()> {
         self.learn(visit);
         *visit = self.walk(visit)?;
-        if let Some(WorkerFacts { pid, .. }) = &mut visit.worker {
+        if let Some(WorkerFacts { pid, others, .. }) = &mut visit.worker {
             *pid = self.number(*pid);
+            others.iter_mut().for_each(|other| other.pid = self.number(other.pid));
         }
         Ok(())
     }
@@ -149,7 +154,8 @@ impl Redactor {
         serde_json::from_value(tree).map_err(failed)
     }
 
-    fn scrub(&self, value: &mut Value) {
+    /// Redacts every text of a document that is no run.
+    pub fn scrub(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.scrub(value)),
@@ -162,7 +168,8 @@ impl Redactor {
         }
     }
 
-    fn learn_host(&mut self, host: &str) {
+    /// Learns the name of a host.
+    pub fn learn_host(&mut self, host: &str) {
         let short = host.split('.').next().unwrap_or(host);
         for name in [host, short] {
             if !name.is_empty() && !self.hosts.iter().any(|known| known == name) {

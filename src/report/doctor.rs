@@ -9,6 +9,7 @@ use super::ink::{Tone, paragraph, plain, width};
 use super::table::{LEAST, WIDEST};
 use crate::doctor::{Check, Checkup, Status};
 use crate::error::{Error, Kind, Result};
+use crate::record::redact::Redactor;
 
 /// Columns of a status and the blanks around it.
 const STATUS: usize = 11;
@@ -44,14 +45,39 @@ impl FromStr for Form {
     }
 }
 
-/// Writes `checkup` as `form`; `style` shapes [`Form::Table`] only.
-pub fn write(checkup: &Checkup, form: Form, style: Style, out: &mut impl Write) -> Result<()> {
+/// Writes `checkup` as `form`; `style` shapes [`Form::Table`] only. `redactor` takes out what tells whose box it is.
+pub fn write(
+    checkup: &Checkup,
+    form: Form,
+    style: Style,
+    redactor: Option<&Redactor>,
+    out: &mut impl Write,
+) -> Result<()> {
     let failed = || Error::new(Kind::Incomplete, format!("cannot write the checkup as {form}"));
-    let text = match form {
-        Form::Table => render(checkup, style),
-        Form::Json => serde_json::to_string_pretty(checkup).map_err(|error| failed().because(error))? + "\n",
+    let text = match (form, redactor) {
+        (Form::Table, None) => render(checkup, style),
+        (Form::Table, Some(redactor)) => render(&redacted(checkup, redactor), style),
+        (Form::Json, _) => {
+            let mut document = serde_json::to_value(checkup).map_err(|error| failed().because(error))?;
+            if let Some(redactor) = redactor {
+                redactor.scrub(&mut document);
+            }
+            serde_json::to_string_pretty(&document).map_err(|error| failed().because(error))? + "\n"
+        }
     };
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed().because(error))
+}
+
+/// What is printed of a checkup, redacted.
+fn redacted(checkup: &Checkup, redactor: &Redactor) -> Checkup {
+    let mut checkup = checkup.clone();
+    let texts = |check: &mut Check| {
+        let lines = check.evidence.iter_mut().chain(&mut check.next);
+        lines.for_each(|line| *line = redactor.text(line));
+    };
+    checkup.checks.iter_mut().for_each(texts);
+    checkup.subject = redactor.text(&checkup.subject);
+    checkup
 }
 
 /// The checkup for a terminal.

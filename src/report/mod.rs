@@ -15,6 +15,7 @@ pub mod html;
 pub mod impact;
 mod ink;
 pub mod machine;
+pub mod pairs;
 mod sheet;
 pub mod table;
 pub mod topology;

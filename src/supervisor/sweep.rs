@@ -181,7 +181,7 @@ impl Sweep<'_> {
 }
 
 /// The record of a visit that is not made.
-fn not_run(planned: Planned, why: String) -> Visit {
+pub(super) fn not_run(planned: Planned, why: String) -> Visit {
     let mut visit = planned.visit();
     visit.outcome = Outcome::NotRun { why };
     visit

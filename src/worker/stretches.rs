@@ -25,10 +25,17 @@ pub(super) fn stretches(measure: &Measure, case: &Case, seed: u64) -> Vec<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Dtype, Mode, Op, Size};
+    use crate::collective::{Dtype, Function, Mode, Op, Size};
 
     fn case(placement: Placement) -> Case {
-        Case { size: Size::elements(8), dtype: Dtype::Bfloat16, op: Op::Sum, placement, mode: Mode::Graph }
+        Case {
+            size: Size::elements(8),
+            dtype: Dtype::Bfloat16,
+            op: Op::Sum,
+            placement,
+            mode: Mode::Graph,
+            function: Function::AllReduce,
+        }
     }
 
     fn measure(replays: u32, checks: u32) -> Measure {

@@ -81,6 +81,17 @@ fn this_machine_has_an_answer_to_every_check_and_nothing_panics() {
 }
 
 #[test]
+fn an_emulated_box_has_its_driver_and_its_links() {
+    let ran = Program::new(["doctor", "--emulate", "--format", "json"]).run();
+    let found = document(&ran.stdout);
+    assert_eq!(check(&found, "driver")["evidence"][0], "580.159.04");
+    assert_eq!(check(&found, "GPUs")["evidence"][0], "8 × NVIDIA RTX PRO 6000 Blackwell Server Edition");
+    assert_eq!(check(&found, "PCIe links")["status"], "ok", "{found:#}");
+    assert!(found["limits"].to_string().contains("EMULATED: driver, GPUs and links are those of 8xrtxpro6000-switch"));
+    Program::new(["doctor", "--emulate=none"]).run().exits(2).tells("no emulated box is called `none`");
+}
+
+#[test]
 fn workers_of_differing_environment_are_told_by_pid() {
     let server = Server::start();
     let pid = server.child.id().to_string();

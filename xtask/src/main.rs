@@ -32,6 +32,7 @@ enum Chore {
 }
 
 fn main() -> miette::Result<()> {
+    soak::server::serve_if_asked();
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,

@@ -93,12 +93,15 @@ fn alone(plan: &Plan, set: usize, mode: ncclsweep::collective::Mode) -> Plan {
 /// The rounds in which both arms completed, their visits renamed to the arms and cases of `alone`.
 fn rounds(journal: &Journal, plan: &Plan, alone: &Plan, set: usize) -> Result<Vec<Round>> {
     let of = |set: usize| -> Result<Vec<Visit>> {
-        let entries = journal.measured(Arm { set, library: 0 }).filter(|entry| entry.completed);
+        let entries = journal
+            .entries()
+            .iter()
+            .filter(|entry| entry.arm == Arm { set, ..Arm::default() } && !entry.untimed && entry.completed);
         entries.map(|entry| journal.read(entry)).collect()
     };
     let case = |old: usize| alone.cases.iter().position(|case| *case == plan.cases[old]);
     let renamed = |mut visit: Visit, set: usize| {
-        visit.arm = Arm { set, library: 0 };
+        visit.arm = Arm { set, ..Arm::default() };
         visit.replicates.retain_mut(|replicate| case(replicate.case).map(|new| replicate.case = new).is_some());
         visit
     };
@@ -176,7 +179,7 @@ fn one(plan: &Plan, rounds: &[Round]) -> Result<Option<(Vec<Verdict>, u32)>> {
         taken = look;
         let judged = judge(plan, &tally)?;
         if judged.all_decided_but(&[]) || Looks::Auto.next(taken).is_none() {
-            let arm = Arm { set: 1, library: 0 };
+            let arm = Arm { set: 1, ..Arm::default() };
             let verdicts = (0..plan.cases.len()).filter_map(|case| judged.verdict(arm, case));
             return Ok(Some((verdicts.collect(), taken)));
         }

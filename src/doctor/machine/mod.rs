@@ -26,6 +26,8 @@ pub struct Facts {
     pub topology: Option<Topology>,
     /// NCCL libraries, the one that is taken first.
     pub libraries: Vec<Library>,
+    /// Name of the emulated box that GPUs and wiring are of.
+    pub emulated: Option<String>,
     /// Where libraries were looked for.
     pub places: String,
     /// The whole environment.
@@ -116,28 +118,40 @@ pub fn look(root: &Path, mut facts: Facts) -> Checkup {
     facts.topology = facts.topology.or_else(|| topology::probe(root).ok());
     let topology = facts.topology.as_ref();
     let gpus = topology.map_or(0, |topology| topology.gpus.len());
-    let mut checks = vec![cpu::machine(files, topology)];
+    // An emulated box has GPUs and wiring; processors and memory are this machine's.
+    let own = topology.filter(|_| facts.emulated.is_none());
+    let mut checks = vec![cpu::machine(files, own)];
     checks.extend(driver::checks(files, &facts, topology));
     checks.extend(paths::checks(topology));
     checks.extend(memory::checks(files));
-    checks.extend(cpu::checks(files, topology));
+    checks.extend(cpu::checks(files, own));
     checks.extend(software::checks(files, &facts));
     Checkup {
         schema: SCHEMA,
-        subject: "this machine".to_owned(),
+        subject: subject(&facts),
         checks,
-        limits: limits(gpus),
+        limits: limits(&facts, gpus),
         details: Details::Machine(Box::new(facts)),
     }
 }
 
-fn limits(gpus: usize) -> Vec<String> {
+fn subject(facts: &Facts) -> String {
+    match &facts.emulated {
+        Some(name) => format!("this machine with the EMULATED GPUs of {name}"),
+        None => "this machine".to_owned(),
+    }
+}
+
+fn limits(facts: &Facts, gpus: usize) -> Vec<String> {
     let mut limits = vec![
         "that a path is allowed does not show that it works: only a collective with checked data does (`ncclsweep`)"
             .to_owned(),
     ];
     if gpus == 0 {
         limits.push("no GPU is visible here, so that nothing is known of one".to_owned());
+    }
+    if let Some(name) = &facts.emulated {
+        limits.push(format!("EMULATED: driver, GPUs and links are those of {name}, all else is this machine's"));
     }
     limits
 }

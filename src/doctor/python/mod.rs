@@ -104,10 +104,14 @@ pub fn look(
     for file in files.filter(|file| is_nccl(file)) {
         versions.entry(file.clone()).or_insert_with(|| version(Path::new(file)));
     }
-    let mut checks = vec![interpreter(&own), start_up(&own), library("library", &own, &versions)];
+    let of_own = library("library", &own, &versions);
+    let mut checks = vec![interpreter(&own), start_up(&own), of_own.clone()];
     match &child {
         Some(child) => {
-            checks.push(library("library of a child", child, &versions));
+            let name = "library of a child";
+            let of_child = library(name, child, &versions);
+            let alike = of_child.evidence == of_own.evidence;
+            checks.push(if alike { Check::ok(name, "the same, by a spawned child") } else { of_child });
             checks.extend(same(&own, child));
         }
         None => checks.push(
