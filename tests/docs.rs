@@ -10,28 +10,42 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Stands before the program: what would measure a real box rehearses on an emulated one, and takes as little time as it can.
+/// Stands before the program: what would measure a real box rehearses on an emulated one, as shortly as it can.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$1" in
     [!-]*) command=$1; shift ;;
     *) command=sweep ;;
 esac
-rehearse=
-"$PROGRAM" "$command" --help | grep -q -- --emulate && rehearse=--emulate
+help=$("$PROGRAM" "$command" --help)
+rehearse= rounds= communicators= forced= skip=
+case "$help" in *--emulate*) rehearse=--emulate ;; esac
+case "$help" in *--communicators*) rounds='--rounds 1' communicators='--communicators 1' ;; esac
 for word do
     shift
     case "$word" in
         --emulate* | --run) rehearse= ;;
+        --rounds) rounds= ;;
+        --communicators) communicators= ;;
         --force) forced=yes ;;
     esac
     # No file of a library is here; one library is measured as well as two.
     if [ "$skip" = yes ]; then skip=; continue; fi
     if [ "$word" = --nccl ]; then skip=yes; continue; fi
+    case "$command $word" in
+        "accept "*.toml)
+            short=short-$(basename "$word")
+            sed 's/^rounds = .*/rounds = 1\ncommunicators = 1/' "$word" > "$short"
+            word=$short ;;
+    esac
     set -- "$@" "$word"
 done
 # No set of an emulated run is written without it.
 [ "$command$forced" = export ] && rehearse=--force
-exec "$PROGRAM" "$command" "$@" $rehearse
+"$PROGRAM" "$command" "$@" $rehearse $rounds $communicators
+status=$?
+# One round is too few for what a plan requires: not measured.
+[ "$command $status" = 'accept 4' ] && exit 5
+exit $status
 "#;
 
 /// A server: this program again, on the emulated box.
