@@ -261,6 +261,9 @@ pub struct Sweep {
     /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
     pub checks: Option<u32>,
+    /// Try a set that failed on each pair of GPUs alone, to find the GPU or pair to suspect; with --resume also afterwards
+    #[arg(long, help_heading = "Effort")]
+    pub isolate: bool,
     /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::terminal;
-use crate::plan::schedule::{Plan, Rounds};
+use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::record::pairs::PairTried;
 use crate::record::summary::Judged;
 use crate::record::visit::{Outcome, Replicate, Visit};
 use crate::supervisor::sweep::Observer;
@@ -61,6 +62,20 @@ impl Observer for Live<'_> {
         self.head = format!("round {}{rounds}, set {}/{of} {name}", planned.round + 1, place + 1);
         self.visit.clear();
         self.draw();
+    }
+
+    fn pair_begins(&mut self, arm: Arm, gpus: [u32; 2], place: usize, of: usize) {
+        self.head = format!("pair {}/{of} of {}: GPUs {} and {}", place + 1, self.plan.arm_name(arm), gpus[0], gpus[1]);
+        self.visit.clear();
+        self.draw();
+    }
+
+    fn pair_ended(&mut self, pair: &PairTried) {
+        if pair.outcome != Outcome::Completed {
+            let name = self.plan.arm_name(pair.arm);
+            let line = format!("{name}, GPUs {} and {} alone: {}", pair.gpus[0], pair.gpus[1], pair.outcome);
+            self.bar.suspend(|| terminal::note(line));
+        }
     }
 
     fn progress(&mut self, progress: Progress) {

@@ -7,6 +7,7 @@ pub mod drift;
 pub(crate) mod fixture;
 pub mod journal;
 pub mod outcome;
+pub mod pairs;
 pub mod proofs;
 pub mod redact;
 pub mod run;

@@ -12,6 +12,7 @@ pub mod impact;
 mod ink;
 pub mod machine;
 mod sheet;
+mod suspects;
 pub mod table;
 pub mod why;
 

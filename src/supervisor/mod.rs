@@ -9,6 +9,7 @@ pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
 pub mod health;
+pub mod isolate;
 pub mod library;
 pub mod nccl_log;
 pub mod prepare;

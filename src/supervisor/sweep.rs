@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::journal::{Entry, Journal};
+use crate::record::pairs::PairTried;
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
@@ -39,6 +40,10 @@ pub enum Ended {
 pub trait Observer {
     /// A visit begins: its place in the round (from 0) and the visits of this round.
     fn visit_begins(&mut self, planned: Planned, place: usize, of: usize);
+    /// A pair of GPUs is tried alone: its place among the pairs (from 0) and their number.
+    fn pair_begins(&mut self, arm: Arm, gpus: [u32; 2], place: usize, of: usize);
+    /// A pair was tried.
+    fn pair_ended(&mut self, pair: &PairTried);
     /// Something happened in the visit under way.
     fn progress(&mut self, progress: Progress);
     /// A visit ended and is recorded.
@@ -139,7 +144,7 @@ impl Sweep<'_> {
     }
 
     /// What is the matter with the box after a failure, tried under the last arm that passed and never failed.
-    fn look_at_health(&self) -> Option<Sick> {
+    pub(super) fn look_at_health(&self) -> Option<Sick> {
         let passed = |entry: &&Entry| entry.completed && !entry.untimed && !self.tally.has_failed(entry.arm);
         let good = self.journal.entries().iter().rev().find(passed).map(|entry| entry.arm);
         health::look(self.plan, self.setup, self.private, good, self.interrupted)

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ncclsweep::record::journal::Journal;
+use ncclsweep::record::pairs::Suspect;
 use ncclsweep::record::run::{Run, Verdict};
 use ncclsweep::record::visit::{Outcome, Visit};
 use nix::sys::signal::{Signal, kill};
@@ -119,4 +120,45 @@ fn sets_of_a_way_on_which_two_crashed_alike_are_not_run() {
     assert!(
         run.cells.iter().any(|cell| cell.verdict_reason.as_deref().is_some_and(|why| why.starts_with("not run: 2")))
     );
+}
+
+#[test]
+fn a_set_that_failed_is_isolated_to_its_gpu_or_pair() {
+    for (fault, failed, told) in [
+        ("wrong@first,gpus=2,when=NCCL_PROTO=LL", vec![[1, 2], [2, 3], [0, 2]], Suspect::Gpus(vec![2])),
+        ("hang@first,gpus=1+3,when=NCCL_PROTO=LL", vec![[1, 3]], Suspect::Pairs(vec![[1, 3]])),
+    ] {
+        let (_home, code, visits, run) = run(fault, "--rounds 1 --seed 7 --deadline 4s --isolate");
+        assert_eq!(code, Some(4), "{fault}");
+        assert_eq!(visits.len(), 2, "pairs are no visits");
+        let bad: Vec<_> = run.pairs.iter().filter(|pair| !pair.outcome.is_completed()).map(|pair| pair.gpus).collect();
+        assert_eq!((run.pairs.len(), bad), (6, failed), "{fault}");
+        assert_eq!(Suspect::of(&run.pairs.iter().collect::<Vec<_>>()), told);
+        assert!(run.complete);
+    }
+}
+
+#[test]
+fn a_run_is_isolated_afterwards_too_and_pairs_are_tried_once() {
+    let (home, code, _, run) = run("segv@first,gpus=0,when=NCCL_PROTO=LL", "--rounds 1 --seed 7");
+    assert_eq!((code, run.pairs.len()), (Some(4), 0));
+    let again = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+        command.args(["--resume", "run", "--isolate", "--quiet"]).current_dir(home.path());
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path().join("tmp"));
+        command.env("NCCLSWEEP_EMULATE_FAULT", "segv@first,gpus=0,when=NCCL_PROTO=LL");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        let document = std::fs::read(home.path().join("run/run.json")).unwrap();
+        let run: Run = serde_json::from_slice(&document).unwrap();
+        (run.pairs, String::from_utf8(output.stdout).unwrap())
+    };
+    let (pairs, shown) = again();
+    assert_eq!(Suspect::of(&pairs.iter().collect::<Vec<_>>()), Suspect::Gpus(vec![0]));
+    assert!(shown.contains("suspect") && shown.contains("--devices 1,2,3"), "{shown}");
+    assert_eq!(again().0, pairs);
 }
