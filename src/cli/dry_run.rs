@@ -102,6 +102,9 @@ fn from(origin: Origin) -> &'static str {
 
 fn estimate(plan: &Plan, visits: usize) -> String {
     let round = visits as f64 * (PROCESS_S + COMMUNICATOR_S * f64::from(plan.communicators));
+    if let Some(asked) = plan.soak_s {
+        return format!("a soak of {}, {:.0} s each round on real GPUs", crate::units::duration(asked), round);
+    }
     match plan.rounds {
         Rounds::Fixed(rounds) => format!("about {:.0} s on real GPUs", round * f64::from(rounds)),
         Rounds::Auto => {

@@ -11,7 +11,7 @@ use crate::record::summary::Judged;
 use crate::record::visit::{Outcome, Replicate, Visit};
 use crate::supervisor::sweep::Observer;
 use crate::supervisor::visit::{Planned, Progress};
-use crate::units::Micros;
+use crate::units::{self, Micros};
 
 /// Shows a sweep's progress on stderr: one line that changes on a terminal, nothing but failures elsewhere.
 pub struct Live<'a> {
@@ -101,6 +101,11 @@ impl Observer for Live<'_> {
     }
 
     fn round_ended(&mut self, rounds: u32, judged: &Judged) {
+        if let Some(asked) = self.plan.soak_s {
+            let soaked = units::duration(self.begun.elapsed().as_secs_f64());
+            self.standing = format!("soaked {soaked} of {}", units::duration(asked));
+            return self.draw();
+        }
         let (decided, of) = judged.decided();
         let each = self.begun.elapsed() / rounds.max(1);
         let left = match self.plan.rounds {

@@ -282,6 +282,7 @@ fn exit(run: &Run, ended: &Ended) -> Exit {
         {
             Exit::Failed
         }
+        () if run.header.plan.soak_s.is_some() => Exit::Held,
         () if cells().any(|cell| cell.verdict == Verdict::Undecided) => Exit::Undecided,
         () => Exit::Held,
     }

@@ -47,6 +47,9 @@ pub struct Measure {
     /// between the timed calls.
     #[serde(default = "once")]
     pub checks: u32,
+    /// How often each communicator measures all cases, from the second time on in other orders.
+    #[serde(default = "once")]
+    pub passes: u32,
 }
 
 fn once() -> u32 {
@@ -55,7 +58,7 @@ fn once() -> u32 {
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once() }
+        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once(), passes: once() }
     }
 }
 
@@ -137,6 +140,9 @@ pub struct Plan {
     pub tolerance: f64,
     /// Seconds after which no further round begins.
     pub time_limit_s: Option<f64>,
+    /// Seconds of visits that a soak makes, round after round; none where speed is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak_s: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
 }

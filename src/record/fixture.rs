@@ -100,6 +100,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         measure: Measure::default(),
         tolerance: 0.05,
         time_limit_s: None,
+        soak_s: None,
         seed: 42,
     };
     let facts = |path: &str| LibraryFacts {

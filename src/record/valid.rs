@@ -15,7 +15,8 @@ const LONGEST: f64 = 1e9;
 /// What is wrong with a header.
 pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     let plan = &header.plan;
-    let limit = plan.time_limit_s.is_none_or(|limit| limit > 0.0 && limit < LONGEST);
+    let sound = |limit: f64| limit > 0.0 && limit < LONGEST;
+    let limit = plan.time_limit_s.is_none_or(sound) && plan.soak_s.is_none_or(sound);
     match () {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
         () if plan.cases.is_empty() => Err("the plan has no case"),

@@ -3,6 +3,7 @@
 use crate::collective::Mode;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Joint, Run, Verdict};
+use crate::record::visit::Outcome;
 use crate::units;
 
 use super::cells::{arms, at, name};
@@ -13,6 +14,9 @@ pub(super) const SENTENCES: usize = 3;
 
 /// What the run comes to, the most important word coloured.
 pub(super) fn sentences(run: &Run) -> Vec<String> {
+    if run.header.plan.soak_s.is_some() {
+        return vec![soak(run)];
+    }
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let modes = run.header.plan.modes();
     if candidates.is_empty() {
@@ -30,6 +34,25 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
         sentences.extend(sentence(mode).into_iter().map(|text| format!("{prefix}{text}")));
     }
     sentences
+}
+
+/// What a soak comes to.
+fn soak(run: &Run) -> String {
+    let seconds = run.visits.iter().map(|visit| visit.seconds).sum::<f64>();
+    let sum = |of: fn(&Cell) -> u64| run.cells.iter().map(of).sum::<u64>();
+    let (checked, wrong) = (sum(|cell| cell.checked_outputs), sum(|cell| cell.wrong_outputs));
+    let outputs = format!("{} outputs in {} of visits", units::count(checked), units::duration(seconds));
+    let unfinished =
+        run.visits.iter().filter(|visit| !matches!(visit.outcome, Outcome::Completed | Outcome::WrongData));
+    let unfinished = match unfinished.count() {
+        0 => String::new(),
+        number => Tone::Bad.ink(&format!("; {} did not end well", units::plural(number, "visit"))),
+    };
+    match wrong {
+        0 if checked == 0 => format!("{}{unfinished}", Tone::Bad.ink("nothing was checked")),
+        0 => format!("{}: {outputs}{unfinished}", Tone::Good.ink("no wrong data")),
+        wrong => format!("{}: {} of {outputs}{unfinished}", Tone::Bad.ink("wrong data"), units::count(wrong)),
+    }
 }
 
 /// `faster than default at all 4 sizes: 0.54–0.61 of its time`: what a set is.

@@ -28,7 +28,7 @@ pub enum Ended {
     TimeLimit,
     /// The last planned look was taken and some cells are still undecided.
     LastLook,
-    /// Nothing is left that could be compared: the baseline failed, or every other arm did.
+    /// Nothing is left that could be compared: the baseline failed, or every other arm did. Of a soak: every arm.
     NothingToCompare,
     /// A GPU wedged, or is gone: nothing measured from here on would count.
     Sick(Sick),
@@ -117,6 +117,9 @@ impl Sweep<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Ended>> {
         for (place, arm) in due.iter().enumerate() {
+            if self.soaked_enough() {
+                return Ok(Some(Ended::Complete));
+            }
             let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
             let planned = Planned { index, round, arm: *arm, untimed };
             observer.visit_begins(planned, place, due.len());
@@ -153,11 +156,27 @@ impl Sweep<'_> {
     fn is_due(&self, arm: Arm, round: u32) -> bool {
         let made =
             self.journal.entries().iter().any(|entry| !entry.untimed && entry.arm == arm && entry.round == round);
-        !made && !self.tally.has_failed(arm)
+        !made && !self.is_out(arm)
+    }
+
+    /// Whether an arm is visited no more. A soak counts how often data is wrong.
+    fn is_out(&self, arm: Arm) -> bool {
+        if self.plan.soak_s.is_some() { self.tally.has_broken(arm) } else { self.tally.has_failed(arm) }
+    }
+
+    /// Whether a soak has lasted as long as was asked for, over all its sessions.
+    fn soaked_enough(&self) -> bool {
+        let soaked = || self.journal.entries().iter().map(|entry| entry.seconds).sum::<f64>();
+        self.plan.soak_s.is_some_and(|asked| soaked() >= asked)
     }
 
     /// Whether to stop before `round`.
     fn enough(&self, round: u32, begun: Instant) -> Result<Option<Ended>> {
+        if self.plan.soak_s.is_some() {
+            let ended = if self.soaked_enough() { Ended::Complete } else { Ended::NothingToCompare };
+            let over = self.soaked_enough() || self.plan.arms().all(|arm| self.is_out(arm));
+            return Ok(over.then_some(ended));
+        }
         let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);
         let next_would_end = begun.elapsed().as_secs_f64() * f64::from(round + 1) / f64::from(round.max(1));
         Ok(match self.plan.rounds {

@@ -9,9 +9,9 @@ mod check;
 mod data;
 pub mod probe;
 mod rank;
-mod stretches;
 mod team;
 mod timing;
+mod turns;
 mod watchdog;
 
 use std::fs::File;

@@ -4,9 +4,9 @@ use nccl_profiler_ncclsweep::recorder;
 
 use super::check::compare;
 use super::data::{CaseData, POISON};
-use super::stretches::stretches;
 use super::team::Team;
 use super::timing::{self, Call};
+use super::turns;
 use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
@@ -109,8 +109,10 @@ impl<'a> Rank<'a> {
         self.note(Doing::Init);
         let communicator = Communicator::init(id, self.rank, self.team.ranks())?;
         self.meet();
-        for case in 0..self.team.job.cases.len() {
-            self.measure_case(index, communicator, case)?;
+        let job = &self.team.job;
+        let order = turns::order(job.cases.len(), job.measure.passes, job.salt ^ u64::from(index));
+        for (place, case) in order.into_iter().enumerate() {
+            self.measure_case(index, communicator, case, place == 0)?;
         }
         if index + 1 == self.team.job.communicators {
             self.team.meet_main(Some(self.rank));
@@ -123,13 +125,13 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    fn measure_case(&mut self, index: u32, communicator: Communicator, case: usize) -> Result<()> {
+    fn measure_case(&mut self, index: u32, communicator: Communicator, case: usize, first: bool) -> Result<()> {
         let team = self.team;
         let of = &team.job.cases[case];
         let data_index = self.data_of(case);
         let call = self.call(communicator, of, data_index);
 
-        self.begin(if case == 0 { Phase::First } else { Phase::WarmUp }, index, Some(case));
+        self.begin(if first { Phase::First } else { Phase::WarmUp }, index, Some(case));
         self.fresh(of, data_index)?;
         self.observed(index, case, false, || {
             call.enqueue()?;
@@ -250,7 +252,7 @@ impl<'a> Rank<'a> {
         let (of, measure) = (&team.job.cases[case], &team.job.measure);
         let (mut samples, mut checks) = (Vec::with_capacity(measure.samples(of.mode)), Checks::default());
         self.begin(Phase::Timing, index, Some(case));
-        for length in stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
+        for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data)?;
             self.note(Doing::Timing);
             team.barrier.wait();

@@ -162,3 +162,28 @@ fn a_run_is_isolated_afterwards_too_and_pairs_are_tried_once() {
     assert!(shown.contains("suspect") && shown.contains("--devices 1,2,3"), "{shown}");
     assert_eq!(again().0, pairs);
 }
+
+#[test]
+fn a_soak_goes_on_through_wrong_data_and_counts_it() {
+    let (_home, code, visits, run) = run("wrong@replay,p=0.02,when=NCCL_PROTO=LL", "--soak 4s --seed 7");
+    assert_eq!(code, Some(4));
+    let of = |set: usize| visits.iter().filter(move |visit| visit.arm.set == set);
+    assert!(of(0).count() >= 2 && of(0).all(|visit| visit.outcome == Outcome::Completed));
+    let wrong = of(1).filter(|visit| visit.outcome == Outcome::WrongData).count();
+    assert!(of(1).count() >= 2 && wrong >= 1, "{wrong} of {}", of(1).count());
+    let seconds = visits.iter().map(|visit| visit.seconds).sum::<f64>();
+    assert!(seconds >= 4.0 && seconds - visits.last().unwrap().seconds < 4.0, "{seconds} s");
+    let cell = run.cells.iter().find(|cell| cell.arm.set == 1).unwrap();
+    assert!(cell.verdict == Verdict::Invalid && cell.wrong_outputs > 0 && cell.wrong_outputs < cell.checked_outputs);
+    assert_eq!(run.cells[0].verdict, Verdict::Baseline);
+    // Every size of every communicator three times, and a look after each of the two samples.
+    assert!(of(0).all(|visit| visit.replicates.len() == 3));
+}
+
+#[test]
+fn a_soak_without_wrong_data_holds_and_compares_no_times() {
+    let (_home, code, visits, run) = run("", "--soak 1s --seed 7");
+    assert_eq!(code, Some(0));
+    assert!(visits.len() >= 2 && run.complete);
+    assert!(run.cells.iter().all(|cell| cell.ratio.is_none() && cell.wrong_outputs == 0 && cell.checked_outputs > 0));
+}
