@@ -322,9 +322,13 @@ fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File> {
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::usage(format!("cannot open the journal {}", path.display()))
-        .because(error)
-        .help("a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/")
+    let help = match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            "what cannot be written to can be shown: `ncclsweep report`; to go on, copy the folder"
+        }
+        _ => "a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/",
+    };
+    Error::usage(format!("cannot open the journal {}", path.display())).because(error).help(help)
 }
 
 fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {

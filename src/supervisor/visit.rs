@@ -163,7 +163,7 @@ pub fn visit(
 
 /// What NCCL's log tells and, of a visit that failed, the last words of its worker and what they mean.
 fn add_evidence(visit: &mut Visit, output: &Path, log: &Path) {
-    if matches!(visit.outcome, Outcome::Flooded { .. }) {
+    if !visit.outcome.is_completed() && size(log) > MOST_READ_OF_FAILED {
         // Which lines those are says all; reading a flood to its end would take minutes.
         visit.evidence = [output, log].into_iter().flat_map(last_lines).collect();
         return;
@@ -207,6 +207,9 @@ fn visit_seed(seed: u64, index: u32) -> u64 {
 
 /// Output and log of one worker beyond which it is killed: an INFO log of a visit is below 1 MiB.
 const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Log of a failed visit beyond which nothing but its last lines is read.
+const MOST_READ_OF_FAILED: u64 = 16 << 20;
 
 /// How many lines of a failed worker's output are kept, and how long each.
 const EVIDENCE_LINES: usize = 12;

@@ -187,3 +187,24 @@ fn a_soak_without_wrong_data_holds_and_compares_no_times() {
     assert!(visits.len() >= 2 && run.complete);
     assert!(run.cells.iter().all(|cell| cell.ratio.is_none() && cell.wrong_outputs == 0 && cell.checked_outputs > 0));
 }
+
+#[test]
+fn what_a_command_started_beside_the_worker_goes_with_a_killed_supervisor_too() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("tmp")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+    command.args(LEAST.split(' ')).args(["--wrap", r#"sh -c 'sleep 600 & "$@"; exit 1' sh"#]).current_dir(home.path());
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
+    command.env("TMPDIR", home.path().join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", "hang@init");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_worker(home.path());
+    // The worker must have its job: until then nothing of it knows of a supervisor.
+    std::thread::sleep(Duration::from_millis(500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(left_over(home.path()), None);
+    let abandoned = std::fs::read_dir(home.path().join("tmp")).unwrap().count();
+    assert_eq!(abandoned, 1, "a killed run cannot take its folder away");
+    assert_eq!(start(home.path(), "", "--rounds 1").wait().unwrap().code(), Some(5));
+    assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0, "the next one does");
+}
