@@ -2,6 +2,7 @@
 //!
 //! A [`Step`] knows how many all-reduces a decode step makes and how long it takes. Every figure carries its interval.
 
+use crate::collective::Dtype;
 use crate::collective::presets::{PRESETS, Preset, preset};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
@@ -28,6 +29,30 @@ pub struct Step {
     pub became_ms: Option<f64>,
     /// Tokens that a step yields to a sequence: 1, or what a speculative decoder accepts on average.
     pub tokens: f64,
+    /// The sizes that its all-reduces have, when an audit told; nothing when each size stands for a step of its own.
+    pub mix: Vec<Weight>,
+}
+
+/// How often a server reduced a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// The data type.
+    pub dtype: Dtype,
+    /// Elements of a call.
+    pub elements: u64,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// The mean of figures, each with its share. Ends are means of ends, which is, if anything, too wide.
+#[must_use]
+pub fn mean(figures: &[(Figure, f64)]) -> Option<Figure> {
+    let all: f64 = figures.iter().map(|(_, share)| share).sum();
+    let mean = |of: &dyn Fn(&Figure) -> f64| figures.iter().map(|(figure, share)| of(figure) * share / all).sum();
+    let ends = figures.iter().all(|(figure, _)| figure.interval.is_some());
+    let end = |at: usize| move |figure: &Figure| figure.interval.map_or(figure.value, |ends| ends[at]);
+    (all > 0.0)
+        .then(|| Figure { value: mean(&|figure| figure.value), interval: ends.then(|| [mean(&end(0)), mean(&end(1))]) })
 }
 
 /// What the all-reduces of one step cost.
@@ -95,7 +120,14 @@ impl Step {
             return Err(Error::usage("the step did not become faster, so there is nothing to explain")
                 .help("give the time under the baseline first, e.g. --step-time 29.5,19"));
         }
-        Ok(Self { model, all_reduces, time_ms, became_ms, tokens: tokens.unwrap_or(1.0) })
+        Ok(Self { model, all_reduces, time_ms, became_ms, tokens: tokens.unwrap_or(1.0), mix: Vec::new() })
+    }
+
+    /// A step whose all-reduces have the sizes of a `mix`: as many as are given, else all that the audit counted.
+    pub fn of_mix(mix: Vec<Weight>, all_reduces: Option<u32>, times: &[f64], tokens: Option<f64>) -> Result<Self> {
+        let counted = mix.iter().map(|weight| weight.calls).sum::<u64>();
+        let counted = u32::try_from(counted).unwrap_or(u32::MAX);
+        Ok(Self { mix, ..Self::new(None, all_reduces.or(Some(counted)), times, tokens)? })
     }
 
     /// What all-reduces of this time (µs) cost a step.
@@ -210,6 +242,24 @@ mod tests {
     fn a_model_knows_its_messages() {
         assert!(story().has(4 * 7168) && !story().has(4096));
         assert!(Step::new(None, Some(122), &[], None).unwrap().has(4096));
+    }
+
+    #[test]
+    fn a_mean_goes_by_shares_and_has_an_interval_only_when_all_have() {
+        let whole = [(figure(10.0, 9.0, 12.0), 3.0), (figure(20.0, 19.0, 21.0), 1.0)];
+        assert_eq!(mean(&whole), Some(figure(12.5, 11.5, 14.25)));
+        let part = [(figure(10.0, 9.0, 12.0), 1.0), (Figure { value: 20.0, interval: None }, 1.0)];
+        assert_eq!(mean(&part), Some(Figure { value: 15.0, interval: None }));
+        assert_eq!(mean(&[]), None);
+    }
+
+    #[test]
+    fn a_step_of_a_mix_has_as_many_all_reduces_as_were_counted_or_as_are_given() {
+        let mix = [(7168, 100), (14_336, 22)];
+        let mix: Vec<Weight> = mix.map(|(elements, calls)| Weight { dtype: Dtype::Bfloat16, elements, calls }).to_vec();
+        assert_eq!(Step::of_mix(mix.clone(), None, &[], None).unwrap().all_reduces, 122);
+        assert_eq!(Step::of_mix(mix, Some(61), &[29.5], None).unwrap().all_reduces, 61);
+        assert!(Step::of_mix(Vec::new(), None, &[], None).is_err());
     }
 
     #[test]

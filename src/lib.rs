@@ -5,12 +5,16 @@
 //! flag → [`collective`] → [`plan`] → [`wire`] → [`worker`] → [`stats`] → [`record`] → report.
 
 pub mod accept;
+pub mod audit;
 pub mod cli;
 pub mod collective;
 pub mod compare;
+pub mod doctor;
 pub mod error;
+pub mod export;
 pub mod gpu;
 pub mod impact;
+pub mod import;
 pub mod nccl;
 pub mod nearest;
 pub mod plan;

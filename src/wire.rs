@@ -12,6 +12,7 @@ use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
+use crate::topology::Driver;
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
 pub const VERSION: u32 = 1;
@@ -106,6 +107,9 @@ pub struct Probe {
     /// Load of each GPU of `cuda` in percent, where the driver tells.
     #[serde(default)]
     pub loads: Vec<Option<u32>>,
+    /// How the GPUs are wired, as far as the driver tells.
+    #[serde(default)]
+    pub wiring: Driver,
     /// Version and file of the NCCL library that the loader's path gives; or why not.
     pub nccl: Result<(NcclVersion, Option<String>), GpuError>,
 }

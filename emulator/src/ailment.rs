@@ -1,4 +1,4 @@
-//! Ailments on order, as NVML tells them: `KIND@GPU|all[,when=NCCL_X=V]`, separated by `;`. They change no time.
+//! Ailments on order, as NVML and sysfs tell them: `KIND@GPU|all[,when=NCCL_X=V]`, separated by `;`. They change no time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,6 +13,10 @@ enum Kind {
     Clock(f64),
     /// Its link has repeated so many packets more whenever the counter is read.
     Replays(u32),
+    /// Its link runs on so many lanes.
+    Narrow(u32),
+    /// Ports send peer-to-peer traffic up to the root.
+    Acs,
 }
 
 /// One ailment of the list.
@@ -42,9 +46,11 @@ fn parse_one(text: &str) -> Result<Ailment, String> {
     let kind = match kind.split_once(':') {
         None if kind == "thermal" => Kind::Thermal,
         None if kind == "power" => Kind::Power,
+        None if kind == "acs" => Kind::Acs,
         Some(("clock", share)) => Kind::Clock(share.parse().map_err(|_| format!("{share:?} is no share"))?),
         Some(("replays", count)) => Kind::Replays(count.parse().map_err(|_| format!("{count:?} is no number"))?),
-        _ => return Err(format!("{kind:?} is none of thermal, power, clock:SHARE, replays:N")),
+        Some(("narrow", lanes)) => Kind::Narrow(lanes.parse().map_err(|_| format!("{lanes:?} is no number"))?),
+        _ => return Err(format!("{kind:?} is none of thermal, power, acs, clock:SHARE, replays:N, narrow:LANES")),
     };
     let gpu = match gpu {
         "all" => None,
@@ -74,7 +80,7 @@ pub(crate) fn throttle(all: &[Ailment], gpu: usize) -> u64 {
     of(all, gpu).fold(0, |bits, kind| match kind {
         Kind::Thermal => bits | HW_THERMAL,
         Kind::Power => bits | POWER_CAP,
-        Kind::Clock(_) | Kind::Replays(_) => bits,
+        Kind::Clock(_) | Kind::Replays(_) | Kind::Narrow(_) | Kind::Acs => bits,
     })
 }
 
@@ -82,6 +88,16 @@ pub(crate) fn throttle(all: &[Ailment], gpu: usize) -> u64 {
 pub(crate) fn clock(all: &[Ailment], gpu: usize, mhz: u32) -> u32 {
     of(all, gpu)
         .fold(mhz, |mhz, kind| if let Kind::Clock(share) = kind { (f64::from(mhz) * share) as u32 } else { mhz })
+}
+
+/// The lanes that a GPU's link runs on.
+pub(crate) fn width(all: &[Ailment], gpu: usize) -> u32 {
+    of(all, gpu).fold(16, |width, kind| if let Kind::Narrow(lanes) = kind { lanes } else { width })
+}
+
+/// Whether access control redirects peer-to-peer traffic.
+pub(crate) fn acs(all: &[Ailment]) -> bool {
+    all.iter().any(|ailment| ailment.kind == Kind::Acs)
 }
 
 /// The replay counter at this reading.

@@ -7,9 +7,11 @@
 //! - `NCCLSWEEP_EMULATE_SCALE`: `NCCL_PROTO=LL:1.10;…` multiplies the true time where a variable has that value.
 //! - `NCCLSWEEP_EMULATE_BUSY`: pids that NVML shows on the GPUs, `PID` (on GPU 0) or `GPU:PID`, separated by commas.
 //! - `NCCLSWEEP_EMULATE_FAULT`: see the faults.
-//! - `NCCLSWEEP_EMULATE_AILMENT`: throttling, clocks and link errors that NVML tells; see the ailments.
+//! - `NCCLSWEEP_EMULATE_AILMENT`: throttling, clocks and links as NVML and sysfs tell them; see the ailments.
+//! - `NCCLSWEEP_EMULATE_ROOT`: a folder into which `nvmlInit` writes what Linux shows of the box.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::ailment::{self, Ailment};
@@ -76,6 +78,8 @@ pub(crate) struct Settings {
     pub busy: Vec<(usize, u32)>,
     pub faults: Vec<Fault>,
     pub ailments: Vec<Ailment>,
+    /// Where to write what Linux shows of the box.
+    pub root: Option<PathBuf>,
 }
 
 impl Settings {
@@ -90,6 +94,7 @@ impl Settings {
             busy: Vec::new(),
             faults: Vec::new(),
             ailments: Vec::new(),
+            root: None,
         };
         for (name, value) in variables {
             if let Some(key) = name.strip_prefix(PREFIX) {
@@ -115,6 +120,7 @@ impl Settings {
             "BUSY" => self.busy = value.split(',').filter(|s| !s.is_empty()).map(busy).collect::<Result<_, _>>()?,
             "FAULT" => self.faults = fault::parse(value)?,
             "AILMENT" => self.ailments = ailment::parse(value)?,
+            "ROOT" => self.root = Some(PathBuf::from(value)),
             _ => return Err("no such setting".to_owned()),
         }
         Ok(())

@@ -1,7 +1,7 @@
 /*
- * NCCL profiler plugin interface, versions 1 to 4. NCCL looks for a symbol `ncclProfiler_vN` of type `ncclProfiler_vN_t`.
+ * NCCL profiler plugin interface, versions 1 to 5. NCCL looks for a symbol `ncclProfiler_vN` of type `ncclProfiler_vN_t`.
  * Written for this project from the published binary interface (NVIDIA/nccl: v1 in src/include/nccl_profiler.h of
- * v2.23.4-1; v2 to v4 in src/include/plugin/profiler/ of v2.27.3-1).
+ * v2.23.4-1; v2 to v4 in src/include/plugin/profiler/ of v2.27.3-1; v5 in that of v2.28.9-1).
  *
  * NCCL's unions of an event descriptor have no name; `event` names them here and changes no offset.
  */
@@ -19,7 +19,11 @@ enum ncclProfilerEventType {
   ncclProfileProxyStep = 1 << 4,
   ncclProfileProxyCtrl = 1 << 5,
   ncclProfileKernelCh = 1 << 6,
-  ncclProfileNetPlugin = 1 << 7
+  ncclProfileNetPlugin = 1 << 7,
+  ncclProfileGroupApi = 1 << 8,
+  ncclProfileCollApi = 1 << 9,
+  ncclProfileP2pApi = 1 << 10,
+  ncclProfileKernelLaunch = 1 << 11
 };
 
 /** A state an event moved to (`recordEventState`). */
@@ -303,5 +307,96 @@ typedef struct {
                                    ncclProfilerEventStateArgs_v4_t *eStateArgs);
   ncclResult_t (*finalize)(void *context);
 } ncclProfiler_v4_t;
+
+/* Version 5: calls of the API have events of their own, which tell whether their stream is being captured. */
+
+/** A group of calls, as version 5 tells it. */
+typedef struct {
+  uint8_t graphCaptured;
+  int groupDepth;
+} ncclProfilerGroupApi_v5_t;
+
+/** A call of a collective, as version 5 tells it. */
+typedef struct {
+  const char *func;
+  size_t count;
+  const char *datatype;
+  int root;
+  void *stream;
+  uint8_t graphCaptured;
+} ncclProfilerCollApi_v5_t;
+
+/** A point-to-point call of the API, as version 5 tells it. */
+typedef struct {
+  const char *func;
+  size_t count;
+  const char *datatype;
+  void *stream;
+  uint8_t graphCaptured;
+} ncclProfilerP2pApi_v5_t;
+
+/** The launch of a kernel, as version 5 tells it. */
+typedef struct {
+  void *stream;
+} ncclProfilerKernelLaunch_v5_t;
+
+/** A collective, as version 5 tells it; its parent is the call of the API. */
+typedef struct {
+  uint64_t seqNumber;
+  const char *func;
+  const void *sendBuff;
+  void *recvBuff;
+  size_t count;
+  int root;
+  const char *datatype;
+  /** channels used; 0 where NCCL does not count them (CollNet) */
+  uint8_t nChannels;
+  uint8_t nWarps;
+  const char *algo;
+  const char *proto;
+  void *parentGroup;
+} ncclProfilerColl_v5_t;
+
+/** A point-to-point operation, as version 5 tells it. */
+typedef struct {
+  const char *func;
+  void *buff;
+  const char *datatype;
+  size_t count;
+  int peer;
+  uint8_t nChannels;
+  void *parentGroup;
+} ncclProfilerP2p_v5_t;
+
+/** Event descriptor of version 5. */
+typedef struct {
+  uint64_t type;
+  void *parentObj;
+  int rank;
+  union ncclProfilerEvent_v5 {
+    ncclProfilerGroupApi_v5_t groupApi;
+    ncclProfilerCollApi_v5_t collApi;
+    ncclProfilerP2pApi_v5_t p2pApi;
+    ncclProfilerKernelLaunch_v5_t kernelLaunch;
+    ncclProfilerColl_v5_t coll;
+    ncclProfilerP2p_v5_t p2p;
+    ncclProfilerProxyOp_t proxyOp;
+    ncclProfilerProxyStep_t proxyStep;
+    ncclProfilerKernelCh_v4_t kernelCh;
+    ncclProfilerNetPlugin_t netPlugin;
+  } event;
+} ncclProfilerEventDescr_v5_t;
+
+/** Version 5 of the plugin's table. */
+typedef struct {
+  const char *name;
+  ncclResult_t (*init)(void **context, uint64_t commId, int *eActivationMask, const char *commName, int nNodes,
+                       int nRanks, int rank, ncclDebugLogger_t logger);
+  ncclResult_t (*startEvent)(void *context, void **eHandle, ncclProfilerEventDescr_v5_t *eDescr);
+  ncclResult_t (*stopEvent)(void *eHandle);
+  ncclResult_t (*recordEventState)(void *eHandle, ncclProfilerEventState_t eState,
+                                   ncclProfilerEventStateArgs_v4_t *eStateArgs);
+  ncclResult_t (*finalize)(void *context);
+} ncclProfiler_v5_t;
 
 #endif

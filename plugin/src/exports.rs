@@ -1,4 +1,4 @@
-//! The four tables NCCL looks up, and the functions behind them.
+//! The tables NCCL looks up, and the functions behind them.
 //!
 //! Each function is called by NCCL, from any thread: it takes whatever comes, answers success, and lets no panic out.
 
@@ -6,8 +6,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{self, ncclResult_t};
+use crate::descriptor::Descriptor;
 use crate::name::Name;
-use crate::recorder::{self, Api, Attached, Channels, Event};
+use crate::recorder::{self, Api, Attached};
+use crate::{audit, handle};
 
 const NAME: &CStr = c"ncclsweep";
 const SUCCESS: ncclResult_t = abi::ncclSuccess.cast_signed();
@@ -66,7 +68,15 @@ table!(
     ncclProfilerEventDescr_v4_t,
     ncclProfilerEventStateArgs_v4_t,
     init_v4,
-    "What NCCL 2.27 and later load."
+    "What NCCL 2.27 loads, and all later ones where they find no version 5."
+);
+table!(
+    ncclProfiler_v5,
+    ncclProfiler_v5_t,
+    ncclProfilerEventDescr_v5_t,
+    ncclProfilerEventStateArgs_v4_t,
+    init_v5,
+    "What NCCL 2.28 and later load of the shared library; the executable does not export it."
 );
 
 /// The plugin reports to [`recorder`] only; whatever goes wrong in it must not reach NCCL.
@@ -108,6 +118,26 @@ unsafe extern "C" fn init_v4(
     })
 }
 
+/// The same as version 4 with the hash in another place.
+unsafe extern "C" fn init_v5(
+    context: *mut *mut c_void,
+    hash: u64,
+    mask: *mut c_int,
+    name: *const c_char,
+    _nodes: c_int,
+    ranks: c_int,
+    rank: c_int,
+    _logger: abi::ncclDebugLogger_t,
+) -> ncclResult_t {
+    contained(|| {
+        // SAFETY: NCCL passes NULL or its string.
+        let name = unsafe { Name::from_c(name) };
+        let attached = Attached { api: Api::V5, mask, hash, name, ranks: u32::try_from(ranks).ok(), rank: Some(rank) };
+        // SAFETY: `context` is NULL or NCCL's place for the context.
+        unsafe { attach(context, attached) }
+    })
+}
+
 /// # Safety
 ///
 /// `context` is NULL or writable.
@@ -118,7 +148,8 @@ unsafe fn attach(context: *mut *mut c_void, attached: Attached) {
     }
 }
 
-/// A group needs a handle: up to NCCL 2.27 collectives of a group without one are not told. Other events need none.
+/// A group needs a handle: up to NCCL 2.27 collectives of a group without one are not told. A call's handle says whether it
+/// is captured; its collective names that handle as its parent. Other events need none.
 unsafe extern "C" fn start_event<D: Descriptor>(
     context: *mut c_void,
     handle: *mut *mut c_void,
@@ -127,16 +158,20 @@ unsafe extern "C" fn start_event<D: Descriptor>(
     contained(|| {
         // SAFETY: NULL, or NCCL's descriptor, which lives during the call.
         let Some(descriptor) = (unsafe { descriptor.as_ref() }) else { return };
-        let kind = u32::from(descriptor.kind());
-        let wanted = kind == abi::ncclProfileGroup || kind == abi::ncclProfileColl;
+        let kind = descriptor.kind();
         if !handle.is_null() {
-            let answer = if wanted { std::ptr::without_provenance_mut(1) } else { std::ptr::null_mut() };
             // SAFETY: not NULL, so NCCL's place for the handle.
-            unsafe { handle.write(answer) };
+            unsafe { handle.write(handle::of(kind, descriptor.is_captured_call())) };
         }
-        if kind == abi::ncclProfileColl && recorder::is_on() {
+        if kind == abi::ncclProfileColl && (audit::is_on() || recorder::is_on()) {
             // SAFETY: the type says that the union holds a collective.
-            recorder::record(context, D::API, &unsafe { descriptor.collective() });
+            let event = unsafe { descriptor.collective() };
+            if audit::is_on() {
+                audit::note(context, D::API, &event);
+            }
+            if recorder::is_on() {
+                recorder::record(context, D::API, &event);
+            }
         }
     })
 }
@@ -152,104 +187,4 @@ unsafe extern "C" fn record_event_state<A>(_handle: *mut c_void, _state: c_int, 
 
 unsafe extern "C" fn finalize(context: *mut c_void) -> ncclResult_t {
     contained(|| recorder::detach(context))
-}
-
-/// An event descriptor of some version.
-trait Descriptor {
-    const API: Api;
-
-    fn kind(&self) -> u8;
-
-    /// # Safety
-    ///
-    /// The event is a collective and its strings are NULL or NUL-terminated.
-    unsafe fn collective(&self) -> Event;
-}
-
-impl Descriptor for abi::ncclProfilerEventDescr_v1_t {
-    const API: Api = Api::V1;
-
-    fn kind(&self) -> u8 {
-        self.type_
-    }
-
-    unsafe fn collective(&self) -> Event {
-        // SAFETY: the caller says that the union holds a collective.
-        let event = unsafe { &self.event.coll };
-        Event {
-            rank: self.rank,
-            // SAFETY: NULL or NCCL's string.
-            communicator: Some((event.commHash, unsafe { Name::from_c(event.name) })),
-            sequence: event.seqNumber,
-            function: Name::of_function(event.func),
-            datatype: Name::of_datatype(event.datatype),
-            count: event.count,
-            algorithm: Name::of_algorithm(event.algo),
-            protocol: Name::of_protocol(event.proto),
-            channels: (event.nMaxChannels > 0).then_some(Channels::AtMost(event.nMaxChannels)),
-            warps: event.nWarps,
-        }
-    }
-}
-
-/// Versions 2 and 3 differ in one field that is not read here.
-macro_rules! named_descriptor {
-    ($descriptor:ident, $api:ident) => {
-        impl Descriptor for abi::$descriptor {
-            const API: Api = Api::$api;
-
-            fn kind(&self) -> u8 {
-                self.type_
-            }
-
-            unsafe fn collective(&self) -> Event {
-                // SAFETY: the caller says that the union holds a collective.
-                let event = unsafe { &self.event.coll };
-                // SAFETY: NULL or NCCL's strings.
-                let name = |text| unsafe { Name::from_c(text) };
-                Event {
-                    rank: self.rank,
-                    communicator: Some((event.commHash, name(event.name))),
-                    sequence: event.seqNumber,
-                    function: name(event.func),
-                    datatype: name(event.datatype),
-                    count: event.count,
-                    algorithm: name(event.algo),
-                    protocol: name(event.proto),
-                    channels: (event.nMaxChannels > 0).then_some(Channels::AtMost(event.nMaxChannels)),
-                    warps: event.nWarps,
-                }
-            }
-        }
-    };
-}
-
-named_descriptor!(ncclProfilerEventDescr_v2_t, V2);
-named_descriptor!(ncclProfilerEventDescr_v3_t, V3);
-
-impl Descriptor for abi::ncclProfilerEventDescr_v4_t {
-    const API: Api = Api::V4;
-
-    fn kind(&self) -> u8 {
-        self.type_
-    }
-
-    unsafe fn collective(&self) -> Event {
-        // SAFETY: the caller says that the union holds a collective.
-        let event = unsafe { &self.event.coll };
-        // SAFETY: NULL or NCCL's strings.
-        let name = |text| unsafe { Name::from_c(text) };
-        Event {
-            rank: self.rank,
-            communicator: None,
-            sequence: event.seqNumber,
-            function: name(event.func),
-            datatype: name(event.datatype),
-            count: event.count,
-            algorithm: name(event.algo),
-            protocol: name(event.proto),
-            channels: (event.nChannels > 0).then_some(Channels::Used(event.nChannels)),
-            warps: event.nWarps,
-        }
-    }
 }

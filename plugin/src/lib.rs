@@ -20,7 +20,10 @@
 //! ```
 
 pub mod abi;
+mod audit;
+mod descriptor;
 pub mod exports;
+mod handle;
 pub mod journal;
 pub mod name;
 pub mod recorder;

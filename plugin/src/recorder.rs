@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::abi;
-use crate::journal::Journal;
+use crate::audit;
 use crate::name::Name;
 
 /// Collectives held between two calls of [`take`]; what comes on top is counted, not kept.
@@ -26,8 +26,10 @@ pub enum Api {
     V2,
     /// NCCL 2.26.
     V3,
-    /// NCCL 2.27 and later.
+    /// NCCL 2.27, and later ones that find no version 5.
     V4,
+    /// NCCL 2.28 and later, of the shared library.
+    V5,
 }
 
 /// One rank's end of a communicator.
@@ -118,19 +120,34 @@ unsafe impl Send for Attached {}
 struct State {
     attached: Vec<Option<Attached>>,
     recording: Recording,
-    /// Opened at the first communicator, if the environment asks for one.
-    journal: Option<Option<Journal>>,
 }
 
 /// Whether [`take`] is to see collectives.
 static ON: AtomicBool = AtomicBool::new(false);
-/// Whether the journal is to see them, which nothing ends.
-static JOURNAL: AtomicBool = AtomicBool::new(false);
-static STATE: Mutex<State> = Mutex::new(State {
-    attached: Vec::new(),
-    recording: Recording { collectives: Vec::new(), dropped: 0 },
-    journal: None,
-});
+static STATE: Mutex<State> =
+    Mutex::new(State { attached: Vec::new(), recording: Recording { collectives: Vec::new(), dropped: 0 } });
+
+/// A process that forks goes on with the state as it stood between two changes.
+pub(crate) mod fork {
+    use std::cell::Cell;
+    use std::sync::MutexGuard;
+
+    use super::State;
+
+    thread_local! {
+        static HELD: Cell<Option<MutexGuard<'static, State>>> = const { Cell::new(None) };
+    }
+
+    /// Before the fork, in the thread that forks.
+    pub(crate) fn hold() {
+        HELD.set(Some(super::state()));
+    }
+
+    /// After it, in both processes.
+    pub(crate) fn release() {
+        drop(HELD.take());
+    }
+}
 
 /// Nothing in here leaves the state half-changed, so a poisoned lock is as good as any.
 fn state() -> MutexGuard<'static, State> {
@@ -148,13 +165,13 @@ pub fn set_mask(on: bool) {
     }
     ON.store(on, Ordering::Release);
     for attached in state.attached.iter().flatten() {
-        attached.show_mask(is_on());
+        attached.show_mask(is_on() || audit::is_on());
     }
 }
 
 /// Whether recording is on: an event may still come of a call that began before it went off.
 pub(crate) fn is_on() -> bool {
-    ON.load(Ordering::Acquire) || JOURNAL.load(Ordering::Acquire)
+    ON.load(Ordering::Acquire)
 }
 
 /// Takes what was recorded since the last call.
@@ -189,15 +206,13 @@ impl Attached {
 /// Notes a new communicator and returns the opaque context NCCL is to hand back: a number, never dereferenced.
 pub(crate) fn attach(attached: Attached) -> *mut c_void {
     let mut state = state();
-    if let Some(journal) = state.journal.get_or_insert_with(Journal::from_environment) {
-        JOURNAL.store(true, Ordering::Release);
-        journal.attached(&attached);
-    }
-    attached.show_mask(is_on());
     let free = state.attached.iter().position(Option::is_none).unwrap_or_else(|| {
         state.attached.push(None);
         state.attached.len() - 1
     });
+    // Under the lock, so that communicators begin one after the other.
+    audit::attach(free, &attached);
+    attached.show_mask(is_on() || audit::is_on());
     state.attached[free] = Some(attached);
     std::ptr::without_provenance_mut(free + 1)
 }
@@ -205,8 +220,10 @@ pub(crate) fn attach(attached: Attached) -> *mut c_void {
 /// Forgets a communicator; whatever is no context of ours is ignored.
 pub(crate) fn detach(context: *mut c_void) {
     let mut state = state();
-    if let Some(slot) = slot_of(context).and_then(|slot| state.attached.get_mut(slot)) {
-        *slot = None;
+    let Some(slot) = slot_of(context) else { return };
+    if let Some(place) = state.attached.get_mut(slot) {
+        *place = None;
+        audit::detach(slot);
     }
 }
 
@@ -223,18 +240,14 @@ pub(crate) struct Event {
     pub protocol: Name,
     pub channels: Option<Channels>,
     pub warps: u8,
+    /// Whether it was captured, where NCCL tells (version 5).
+    pub captured: Option<bool>,
 }
 
-/// Hands a collective to whoever wants it: the journal, and [`take`] as long as there is room.
+/// Keeps a collective for [`take`], as long as there is room.
 pub(crate) fn record(context: *mut c_void, api: Api, event: &Event) {
     let mut state = state();
     let collective = state.collective(context, api, event);
-    if let Some(Some(journal)) = &mut state.journal {
-        journal.collective(&collective);
-    }
-    if !ON.load(Ordering::Acquire) {
-        return;
-    }
     if state.recording.collectives.len() < CAPACITY {
         state.recording.collectives.push(collective);
     } else {
@@ -268,6 +281,6 @@ impl State {
     }
 }
 
-fn slot_of(context: *mut c_void) -> Option<usize> {
+pub(crate) fn slot_of(context: *mut c_void) -> Option<usize> {
     context.addr().checked_sub(1)
 }

@@ -42,6 +42,7 @@ fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<O
         out: args.out.clone(),
         redact: args.redact,
         quiet: args.quiet,
+        verbose: args.verbose,
         ..Sweep::default()
     };
     let comparable = |header: &Header| golden.map_or(Ok(()), |golden| compare::check(golden, header));

@@ -1,6 +1,7 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::sizes_from::{self, FromAudit};
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
@@ -67,15 +68,16 @@ impl Draft {
         for (name, value) in env_set::base_from_flags(&args.base)?.iter() {
             base.set(name, value);
         }
+        let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
         Ok(Self {
-            cases: cases(args, config)?,
+            cases: cases(args, config, from_audit.as_ref())?,
             sets,
             expect,
             base,
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
-            devices: devices(args, config)?,
+            devices: devices(args, config, from_audit.as_ref())?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             wrap: wrap(args)?,
             rounds: if args.soak.is_some() {
@@ -168,7 +170,7 @@ impl Devices {
     }
 }
 
-fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
+fn cases(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Vec<Case>> {
     let sizes = if args.sizes.is_empty() {
         config.sizes.clone().or(Config::builtin(STANDARD)?.sizes)
     } else {
@@ -180,14 +182,14 @@ fn cases(args: &Sweep, config: &Config) -> Result<Vec<Case>> {
         Some(_) => vec![Placement::OutOfPlace],
         None => config.placement.clone().unwrap_or_else(|| vec![Placement::OutOfPlace]),
     };
-    Cases {
+    let cases = Cases {
         sizes: sizes.ok_or_else(|| Error::usage("no sizes to measure").help("--sizes 7168x1..4"))?,
         dtypes: pick(&args.dtype, config.dtype.as_ref(), Dtype::Bfloat16),
         ops: pick(&args.op, config.op.as_ref(), Op::Sum),
         placements,
-        modes: pick(&args.modes, config.modes.as_ref(), Mode::Graph),
-    }
-    .product()
+        modes: pick(&args.modes, config.modes.as_ref(), from_audit.map_or(Mode::Graph, FromAudit::mode)),
+    };
+    from_audit.map_or_else(|| cases.product(), |from_audit| from_audit.cases(&cases))
 }
 
 fn pick<T: Clone>(flags: &[T], file: Option<&Vec<T>>, standard: T) -> Vec<T> {
@@ -221,7 +223,7 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
     Ok(wanted.into_iter().filter(runs).collect())
 }
 
-fn devices(args: &Sweep, config: &Config) -> Result<Devices> {
+fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
     if let Some(twice) = args.devices.iter().enumerate().find(|(i, device)| args.devices[..*i].contains(device)) {
         return Err(Error::usage(format!("--devices names GPU {} twice", twice.1))
             .help("several ranks on one GPU: --devices 0,1 --ranks 8"));
@@ -230,7 +232,11 @@ fn devices(args: &Sweep, config: &Config) -> Result<Devices> {
     Ok(match first {
         _ if !args.devices.is_empty() => Devices::These(args.devices.clone()),
         Some(n) => Devices::First(n),
-        None => Devices::All,
+        // As many as the server's communicators had ranks, unless the ranks are given.
+        None => match from_audit.and_then(|from_audit| from_audit.mix.ranks) {
+            Some(ranks) if args.ranks.or(config.ranks).is_none() => Devices::First(ranks),
+            _ => Devices::All,
+        },
     })
 }
 

@@ -21,12 +21,11 @@ const COMMUNICATOR_S: f64 = 0.55;
 pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
     let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
     let libraries = choose(&wanted).map(|(chosen, _)| chosen).unwrap_or_default();
-    let unknown = NcclVersion::new(0, 0, 0);
     let libraries: Vec<Library> = libraries
         .iter()
         .map(|found| Library {
             path: found.path.display().to_string(),
-            version: library::version_in_file(&found.path).unwrap_or(unknown),
+            version: library::version_in_file(&found.path).unwrap_or(NcclVersion::UNKNOWN),
         })
         .collect();
     let plan = draft.unseen_plan(libraries);
@@ -84,7 +83,7 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 fn describe(library: &Library) -> String {
-    if library.version == NcclVersion::new(0, 0, 0) {
+    if library.version == NcclVersion::UNKNOWN {
         format!("{} (version told when loaded)", library.path)
     } else {
         format!("{} {}", library.version, library.path)

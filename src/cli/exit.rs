@@ -24,6 +24,8 @@ pub enum Exit {
     Failed,
     /// Some cells are undecided.
     Undecided,
+    /// A command that was started failed, and this is how; nothing of ours did.
+    Command(u8),
     /// Everything asked for holds.
     Held,
 }
@@ -33,6 +35,7 @@ impl Exit {
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
+            Self::Command(code) => code,
             Self::Held => 0,
             Self::Failed => 1,
             Self::Usage => 2,

@@ -2,16 +2,25 @@
 
 mod accept;
 mod args;
+mod audit;
 mod compare;
+mod doctor;
+mod documents;
 mod draft;
 mod dry_run;
+mod examples;
+mod exec;
 mod exit;
 mod explain;
+mod export;
+mod import;
 mod interrupt;
 mod progress;
 mod report;
+mod sizes_from;
 mod sweep;
 mod terminal;
+mod topo;
 
 use std::os::fd::FromRawFd;
 
@@ -27,11 +36,11 @@ pub use exit::Exit;
 #[must_use]
 pub fn main() -> Exit {
     // Workers and probes are this executable too; their arguments are ours alone, so they need no parser.
-    let first = std::env::args_os().skip(1).take(2);
+    let first = std::env::args_os().skip(1).take(3);
     let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();
     match hidden.first().map(String::as_str) {
         Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
-        Some(crate::supervisor::prepare::PROBE) => return probe(descriptor(&hidden)),
+        Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
         _ => {}
     }
     let arguments = match args::Arguments::try_parse() {
@@ -61,7 +70,16 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Report(args)) => report::run(&args),
         Some(args::Command::Accept(accept)) => accept::run(&accept),
         Some(args::Command::Compare(compare)) => compare::run(&compare),
+        Some(args::Command::Export(args)) => export::run(&args),
+        Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
+        Some(args::Command::Import(args)) => import::run(&args),
+        Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Audit(audit)) => audit::run(&audit),
+        Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),
+        Some(args::Command::Completions { shell }) => documents::completions(shell),
+        Some(args::Command::Man { of, out }) => documents::man(of.as_deref(), out.as_deref()),
+        Some(args::Command::Schema) => documents::schema(),
         None => sweep::run(&arguments.sweep),
     }
 }
@@ -70,10 +88,12 @@ fn descriptor(hidden: &[String]) -> i32 {
     hidden.get(1).and_then(|fd| fd.parse().ok()).unwrap_or(crate::supervisor::child::WIRE_FD)
 }
 
-fn probe(descriptor: i32) -> Exit {
+fn probe(hidden: &[String]) -> Exit {
+    let load = hidden.get(2).is_some_and(|word| word == crate::supervisor::prepare::UNDER_LOAD);
+    let descriptor = descriptor(hidden);
     // SAFETY: the supervisor opened this descriptor for this process alone; nothing else in it knows the number.
     let mut pipe = unsafe { std::fs::File::from_raw_fd(descriptor) };
-    match wire::send(&mut pipe, &worker::probe::probe()) {
+    match wire::send(&mut pipe, &worker::probe::probe(load)) {
         Ok(()) => Exit::Held,
         Err(_) => Kind::Environment.into(),
     }

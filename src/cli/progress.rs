@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::terminal;
+use crate::collective::Case;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::pairs::PairTried;
 use crate::record::summary::Judged;
 use crate::record::visit::{Outcome, Replicate, Visit};
 use crate::supervisor::sweep::Observer;
 use crate::supervisor::visit::{Planned, Progress};
-use crate::units::{self, Micros};
+use crate::units::{Micros, duration, significant};
 
 /// Shows a sweep's progress on stderr: one line that changes on a terminal, nothing but failures elsewhere.
 pub struct Live<'a> {
@@ -21,16 +22,18 @@ pub struct Live<'a> {
     head: String,
     visit: String,
     standing: String,
+    verbose: bool,
 }
 
 impl<'a> Live<'a> {
-    /// Draws to stderr when that is a terminal and `quiet` is not asked for.
-    pub fn new(plan: &'a Plan, quiet: bool) -> Self {
+    /// Draws to stderr when that is a terminal and `quiet` is not asked for; `verbose` adds a line for each visit.
+    pub fn new(plan: &'a Plan, quiet: bool, verbose: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}").expect("a valid template");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self { plan, bar, begun: Instant::now(), head: String::new(), visit: String::new(), standing: String::new() }
+        let (head, visit, standing) = Default::default();
+        Self { plan, bar, begun: Instant::now(), head, visit, standing, verbose }
     }
 
     /// Takes the line away.
@@ -50,6 +53,16 @@ impl<'a> Live<'a> {
         let number = replicate.communicator + 1;
         self.visit = format!("{number}/{} {} {} {time}", self.plan.communicators, case.label(), case.mode);
     }
+}
+
+/// A line for each case of a visit: the medians of its communicators.
+fn typical(plan: &Plan, visit: &Visit) -> Vec<String> {
+    let line = |(at, case): (usize, &Case)| {
+        let medians = visit.replicates.iter().filter(|replicate| replicate.case == at);
+        let medians: Vec<String> = medians.map(|replicate| significant(replicate.median_us)).collect();
+        (!medians.is_empty()).then(|| format!("  {} {}: {} µs", case.label(), case.mode, medians.join(" ")))
+    };
+    plan.cases.iter().enumerate().filter_map(line).collect()
 }
 
 impl Observer for Live<'_> {
@@ -93,17 +106,21 @@ impl Observer for Live<'_> {
     }
 
     fn visit_ended(&mut self, visit: &Visit) {
-        if visit.outcome != Outcome::Completed {
+        if visit.outcome != Outcome::Completed || self.verbose {
             let name = self.plan.arm_name(visit.arm);
-            let line = format!("{name}, round {}: {}", visit.round + 1, visit.outcome);
+            let took = if self.verbose { format!(" in {}", duration(visit.seconds)) } else { String::new() };
+            let line = format!("{name}, round {}: {}{took}", visit.round + 1, visit.outcome);
             self.bar.suspend(|| terminal::note(line));
+        }
+        if self.verbose {
+            self.bar.suspend(|| typical(self.plan, visit).into_iter().for_each(terminal::note));
         }
     }
 
     fn round_ended(&mut self, rounds: u32, judged: &Judged) {
         if let Some(asked) = self.plan.soak_s {
-            let soaked = units::duration(self.begun.elapsed().as_secs_f64());
-            self.standing = format!("soaked {soaked} of {}", units::duration(asked));
+            let soaked = duration(self.begun.elapsed().as_secs_f64());
+            self.standing = format!("soaked {soaked} of {}", duration(asked));
             return self.draw();
         }
         let (decided, of) = judged.decided();

@@ -9,7 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::terminal;
+use super::{sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -36,7 +36,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run::show(args, Draft::new(args)?);
     }
-    let step = args.impact.step()?;
+    let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
+    if let (Some(from_audit), false) = (&from_audit, args.quiet) {
+        terminal::note(&from_audit.note);
+    }
+    let step = args.impact.step(from_audit.as_ref().map(|from_audit| &from_audit.mix))?;
     let baseline = args.baseline.as_deref().map(Stored::load).transpose()?;
     let comparable = |header: &Header| match &baseline {
         Some(baseline) => compare::check(baseline, header),
@@ -108,8 +112,14 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
+    if args.verbose {
+        plan.libraries
+            .iter()
+            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+        terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
+    }
     let mut tally = Tally::of(&journal)?;
-    let mut live = Live::new(plan, args.quiet);
+    let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
         setup: &setup,
@@ -183,7 +193,7 @@ fn begin(
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
     let deadlines = deadlines(args);
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines };
+    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
@@ -219,6 +229,7 @@ fn resume(
         deadlines,
         emulate: header.provenance.emulated.clone(),
         nccl: header.plan.libraries.iter().map(|library| PathBuf::from(&library.path)).collect(),
+        load: false,
     };
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
@@ -259,7 +270,8 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
     Ok(warnings)
 }
 
-fn default_folder(header: &Header, redacted: bool) -> PathBuf {
+/// `results/TIME-HOST-GPUS`
+pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
     let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
     let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
     let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

@@ -14,7 +14,7 @@ use crate::units::{Bytes, GBps, Micros};
 /// The size of a message in elements.
 ///
 /// `7168x2` and `14336x1` are the same message: equality, order and hash look at the elements only, the rest is a label.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Size {
     /// How many elements every rank gives.
     pub elements: u64,
@@ -79,7 +79,7 @@ impl Hash for Size {
 }
 
 /// One thing to measure: an all-reduce of one kind and size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Case {
     /// The type of the elements.
     pub dtype: Dtype,

@@ -12,7 +12,7 @@ use crate::plan::schedule::{Arm, Plan};
 use crate::proof::why::Chosen;
 use crate::record::drift;
 use crate::record::redact::HOST;
-use crate::record::run::{Header, LibraryFacts, Provenance};
+use crate::record::run::{ConfFile, Header, LibraryFacts, Provenance, UNKNOWN};
 use crate::record::stored::Stored;
 
 /// Cases named one by one.
@@ -39,7 +39,8 @@ struct Changes(Vec<Change>);
 impl Changes {
     fn note(&mut self, topic: Topic, what: impl Into<String>, old: impl Display, new: impl Display) {
         let (old, new) = (old.to_string(), new.to_string());
-        if old != new {
+        // What one run does not tell is no change.
+        if old != new && old != UNKNOWN && new != UNKNOWN {
             self.0.push(Change { topic, what: what.into(), old, new });
         }
     }
@@ -50,7 +51,8 @@ impl Changes {
             self.note(Topic::Host, "host", &old.host, &new.host);
         }
         self.note(Topic::Host, "CPU", &old.cpu, &new.cpu);
-        self.note(Topic::Host, "CPUs", old.cpus, new.cpus);
+        let cpus = |of: &Provenance| if of.cpus == 0 { UNKNOWN.to_owned() } else { of.cpus.to_string() };
+        self.note(Topic::Host, "CPUs", cpus(old), cpus(new));
         self.note(Topic::Host, "kernel", &old.kernel, &new.kernel);
     }
 
@@ -71,10 +73,13 @@ impl Changes {
     fn gpus(&mut self, old: &[Device], new: &[Device]) {
         let names = |of: &[Device]| counted(of.iter().map(|gpu| gpu.name.clone()));
         self.note(Topic::Gpus, "GPUs", names(old), names(new));
-        let places = |of: &[Device]| list(of.iter().map(|gpu| gpu.pci.clone()));
+        let places = |of: &[Device]| match of.iter().any(|gpu| gpu.pci == UNKNOWN) {
+            true => UNKNOWN.to_owned(),
+            false => list(of.iter().map(|gpu| gpu.pci.clone())),
+        };
         self.note(Topic::Gpus, "PCI ids in rank order", places(old), places(new));
         for (rank, (before, after)) in old.iter().zip(new).enumerate() {
-            let told = [before, after].iter().all(|gpu| !gpu.uuid.contains("redacted"));
+            let told = [before, after].iter().all(|gpu| !gpu.uuid.is_empty() && !gpu.uuid.contains("redacted"));
             if told && before.pci == after.pci {
                 self.note(Topic::Gpus, format!("card at rank {rank}, {}", after.pci), &before.uuid, &after.uuid);
             }
@@ -120,7 +125,11 @@ impl Changes {
             }
         }
         let files = |header: &Header| -> BTreeMap<String, String> {
-            header.provenance.conf_files.iter().map(|file| (file.path.clone(), file.lines.join("; "))).collect()
+            let settings = |file: &ConfFile| {
+                let set = file.settings(None).into_iter().map(|entry| format!("{}={}", entry.name, entry.value));
+                set.collect::<Vec<_>>().join("; ")
+            };
+            header.provenance.conf_files.iter().map(|file| (file.path.clone(), settings(file))).collect()
         };
         let (before, after) = (files(old), files(new));
         let mut paths: Vec<&String> = before.keys().chain(after.keys()).collect();
@@ -199,13 +208,27 @@ impl Changes {
     }
 
     fn method(&mut self, old: &Header, new: &Header) {
-        self.note(Topic::Method, "ncclsweep", &old.version, &new.version);
+        match (&old.provenance.imported, &new.provenance.imported) {
+            (None, None) => self.note(Topic::Method, "ncclsweep", &old.version, &new.version),
+            _ => self.note(Topic::Method, "measured by", program(old), program(new)),
+        }
         let wrap = |plan: &Plan| if plan.wrap.is_empty() { "none".to_owned() } else { shell_words::join(&plan.wrap) };
         self.note(Topic::Method, "--wrap", wrap(&old.plan), wrap(&new.plan));
         self.note(Topic::Method, "communicators a visit", old.plan.communicators, new.plan.communicators);
         let busy = |header: &Header| if header.provenance.busy.is_empty() { "idle" } else { "in use by others" };
         self.note(Topic::Method, "GPUs at the start", busy(old), busy(new));
     }
+}
+
+/// Which program measured, and what one sample of it is.
+fn program(header: &Header) -> String {
+    let plan = &header.plan;
+    let program = match &header.provenance.imported {
+        Some(imported) => imported.program.clone(),
+        None => format!("ncclsweep {}", header.version),
+    };
+    let sample = |mode| format!("{mode}: {}", crate::units::plural(plan.measure.calls_per_sample(mode), "call"));
+    format!("{program} ({} a sample)", list(plan.modes().into_iter().map(sample)))
 }
 
 /// By GPU in rank order: generation and width of its link. The generation is the highest seen, as an idle link saves power;
@@ -255,7 +278,7 @@ fn gpus_of(gpus: &[usize]) -> String {
 }
 
 fn known(value: Option<&impl Display>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    value.map_or_else(|| UNKNOWN.to_owned(), ToString::to_string)
 }
 
 fn list(values: impl Iterator<Item = String>) -> String {

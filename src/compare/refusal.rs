@@ -29,8 +29,10 @@ pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
     differ(backend(before), backend(after));
     differ(ranks(&before.plan), ranks(&after.plan));
     differ(launch(&before.plan), launch(&after.plan));
+    // Another program takes other samples; with one replicate each, its figures carry no verdict that this could spoil.
+    let imported = [before, after].iter().any(|header| header.provenance.imported.is_some());
     let modes = after.plan.modes().into_iter().filter(|mode| before.plan.modes().contains(mode));
-    for mode in modes {
+    for mode in modes.filter(|_| !imported) {
         let how = |plan: &Plan| {
             let (samples, calls) = (plan.measure.samples(mode), plan.measure.calls_per_sample(mode));
             format!("{mode} mode with {samples} samples of {}", crate::units::plural(calls, "call"))
@@ -88,10 +90,14 @@ fn ranks(plan: &Plan) -> String {
 fn launch(plan: &Plan) -> String {
     match plan.launch {
         Launch::Threads => "ranks as threads of one process".to_owned(),
+        Launch::Processes => "ranks as processes".to_owned(),
     }
 }
 
 fn again(old: &Header) -> String {
+    if let Some(imported) = &old.provenance.imported {
+        return format!("measure anew as {} was, with {}", list(&imported.files), imported.program);
+    }
     let arguments = shell_words::join(old.provenance.arguments.iter().skip(1));
     format!("measure anew as the old run was: ncclsweep {arguments}")
 }

@@ -7,6 +7,7 @@ use cudarc::driver::sys;
 use serde::{Deserialize, Serialize};
 
 use super::{GpuError, function_table};
+use crate::topology::BusId;
 
 type Result<T> = std::result::Result<T, GpuError>;
 
@@ -20,6 +21,7 @@ function_table! {
         cuDeviceGetName(*mut c_char, c_int, sys::CUdevice);
         cuDeviceGetUuid_v2(*mut sys::CUuuid, sys::CUdevice);
         cuDeviceGetPCIBusId(*mut c_char, c_int, sys::CUdevice);
+        cuDeviceCanAccessPeer(*mut c_int, sys::CUdevice, sys::CUdevice);
         cuDevicePrimaryCtxRetain(*mut sys::CUcontext, sys::CUdevice);
         cuDevicePrimaryCtxRelease_v2(sys::CUdevice);
         cuCtxSetCurrent(sys::CUcontext);
@@ -102,7 +104,7 @@ macro_rules! call {
 }
 
 /// What identifies one GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// CUDA's ordinal in this process (after `CUDA_VISIBLE_DEVICES`).
     pub ordinal: u32,
@@ -142,9 +144,26 @@ fn device(ordinal: c_int) -> Result<Device> {
     })
 }
 
+/// Whether CUDA lets the GPU at one ordinal map the memory of the GPU at another.
+pub fn can_access_peer(ordinal: u32, peer: u32) -> Result<bool> {
+    let (mut device, mut other, mut can) = (0, 0, 0);
+    call!(cuDeviceGet(&raw mut device, ordinal as c_int))?;
+    call!(cuDeviceGet(&raw mut other, peer as c_int))?;
+    call!(cuDeviceCanAccessPeer(&raw mut can, device, other))?;
+    Ok(can != 0)
+}
+
 fn text(buffer: &[c_char]) -> String {
     let bytes: Vec<u8> = buffer.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Device {
+    /// Its address; `None` should the driver ever write one in another form.
+    #[must_use]
+    pub fn bus_id(&self) -> Option<BusId> {
+        self.pci.parse().ok()
+    }
 }
 
 /// The primary context of one GPU, which NCCL uses too. Shared by the ranks on that GPU.

@@ -9,11 +9,12 @@
 pub mod communicator;
 pub mod cuda;
 pub mod nvml;
+mod wiring;
 
 use serde::{Deserialize, Serialize};
 
 /// What a GPU library answered when it did not do as asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "library", rename_all = "kebab-case")]
 pub enum GpuError {
     /// A call of the CUDA driver failed.

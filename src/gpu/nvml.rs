@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::GpuError;
 
 /// A process that has a GPU open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
     /// UUID of the GPU.
     pub gpu: String,
@@ -24,7 +24,7 @@ pub struct Process {
 }
 
 /// What NVML says of one GPU at one moment; `None` where it does not say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GpuState {
     /// Graphics (SM) clock in MHz.
     pub sm_clock_mhz: Option<u32>,
@@ -52,6 +52,11 @@ impl Management {
     pub fn load() -> Result<Self, GpuError> {
         let library = PathBuf::from("libnvidia-ml.so.1");
         Nvml::builder().lib_path(library.as_os_str()).init().map(Self).map_err(missing)
+    }
+
+    /// The library itself.
+    pub(super) fn library(&self) -> &Nvml {
+        &self.0
     }
 
     /// Version of the kernel driver.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 
 /// A release of NCCL. What follows the three numbers (`+cuda13.0`) says what it was built with and is not kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 pub struct NcclVersion {
     /// 2 in every release since 2017.
@@ -20,6 +20,9 @@ pub struct NcclVersion {
 }
 
 impl NcclVersion {
+    /// Stands where nobody told the version.
+    pub const UNKNOWN: Self = Self::new(0, 0, 0);
+
     /// The release `major.minor.patch`.
     #[must_use]
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $shown:literal $(| $also:literal)*,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(into = "String", from = "String")]
         pub enum $name {
             $($(#[$doc])* $variant,)*
@@ -140,7 +140,7 @@ impl Algorithm {
 
 /// How two ranks are connected on a channel, with the detail NCCL's log gives: `P2P/direct pointer`, `SHM/direct`,
 /// `NET/Socket/0`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(into = "String", from = "String")]
 pub enum Transport {
     /// GPU memory of the peer, over NVLink or PCIe: `direct pointer`, `CUMEM`, `IPC/read`, `indirect/3[3]`.

@@ -26,7 +26,7 @@ pub const PCIE_LL: &str = "pcie-ll";
 pub const MAX_SETS: usize = 512;
 
 /// A named group of environment variables under which everything is measured once per round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnvSet {
     /// Its name: head of a column, part of a file name.
     pub name: String,

@@ -14,7 +14,7 @@ pub const TOOL_VARIABLES: [&str; 5] =
     ["NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_PROFILER_PLUGIN", "NCCL_MULTI_RANK_GPU_ENABLE"];
 
 /// Where a variable of a worker's environment comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The environment ncclsweep was started in.

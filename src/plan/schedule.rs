@@ -13,7 +13,7 @@ use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
 
 /// How many rounds are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rounds {
     /// Until every cell is decided, looked at after the planned rounds.
@@ -23,15 +23,17 @@ pub enum Rounds {
 }
 
 /// How the ranks of a visit are started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Launch {
     /// Threads of one process.
     Threads,
+    /// A process for each.
+    Processes,
 }
 
 /// How much of each case one replicate measures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Measure {
     /// `graph`: all-reduces chained in one CUDA graph.
     pub graph_length: u32,
@@ -45,15 +47,19 @@ pub struct Measure {
     pub calls: u32,
     /// How often the data is checked: chains of calls of its own, and [`LOOKS`](Self::LOOKS) times as many looks at the output
     /// between the timed calls.
-    #[serde(default = "once")]
+    #[serde(default = "once", skip_serializing_if = "is_once")]
     pub checks: u32,
     /// How often each communicator measures all cases, from the second time on in other orders.
-    #[serde(default = "once")]
+    #[serde(default = "once", skip_serializing_if = "is_once")]
     pub passes: u32,
 }
 
 fn once() -> u32 {
     1
+}
+
+fn is_once(times: &u32) -> bool {
+    *times == once()
 }
 
 impl Default for Measure {
@@ -90,7 +96,7 @@ impl Measure {
 }
 
 /// An NCCL library that takes part in the sweep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Library {
     /// File of the library.
     pub path: String,
@@ -99,7 +105,7 @@ pub struct Library {
 }
 
 /// One way of running: an env set with a library. Arm 0 is the baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Arm {
     /// Index into [`Plan::sets`].
     pub set: usize,
@@ -108,7 +114,7 @@ pub struct Arm {
 }
 
 /// All that decides what is measured and how.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Plan {
     /// Env sets; the first is the baseline.
     pub sets: Vec<EnvSet>,

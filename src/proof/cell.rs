@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::variable::{State, VariableProof};
 
 /// Whether the settings of a cell took effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Applied {
     /// Every variable did, or could not matter here.

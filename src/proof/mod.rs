@@ -22,14 +22,15 @@ pub mod why;
 pub use cell::{Applied, cell_state, combine, notes};
 pub use evidence::{Asked, Evidence, FileLine, Observation, Seen, Uses, asked, mark_common, paths};
 pub use likeness::{ArmProof, Likeness, likeness};
-pub use read::{CommunicatorRead, EnvRead, GraphRead, Hop, RankRead, Read};
+pub use read::{BufferRead, CommunicatorRead, EnvRead, GraphRead, Hop, RankRead, Read};
 pub use used::{Channels, Source, Used};
 pub use variable::{State, VariableProof, judge};
 
-/// What NCCL is to log (`NCCL_DEBUG_SUBSYS`) in a visit that is timed: variables, transports, channels and the graph search,
-/// all told at initialisation and connection. Connections are logged under INIT as well as under P2P, SHM and NET.
-pub const TIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH";
+/// What NCCL is to log (`NCCL_DEBUG_SUBSYS`) in a visit that is timed: variables, transports, channels, the graph search and
+/// buffers in host memory, all told at initialisation and connection. Connections are logged under INIT as well as under P2P,
+/// SHM and NET.
+pub const TIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH,SHM";
 
 /// What NCCL is to log in a process that is not timed and whose library has no profiler (before 2.23): TUNING writes a
 /// line per call, and the table of threads.
-pub const UNTIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH,TUNING";
+pub const UNTIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH,SHM,TUNING";

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::used::Used;
-use crate::nccl::log::{Communicator, Log, Rank, Side};
+use crate::nccl::log::{Communicator, HostBuffer, Log, Rank, Side};
 use crate::nccl::version::NcclVersion;
 use crate::nccl::words::{Algorithm, Function, Protocol, Transport};
 use crate::units::{Bytes, GBps};
 
 /// What the log of one visit tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Read {
     /// Version of the library, when one only is named.
     pub version: Option<NcclVersion>,
@@ -24,12 +24,15 @@ pub struct Read {
     pub communicators: Vec<CommunicatorRead>,
     /// What NCCL said of environment, profiler and tuner plugins, each line once.
     pub plugins: Vec<String>,
+    /// Buffers in host memory that processes made for connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<BufferRead>,
     /// Why the log cannot be taken for whole; nothing when it can.
     pub gaps: Vec<String>,
 }
 
 /// A variable NCCL said it read, with one value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EnvRead {
     /// Its name.
     pub name: String,
@@ -45,15 +48,26 @@ pub struct EnvRead {
     pub ranks: BTreeSet<u32>,
 }
 
+/// A buffer in host memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct BufferRead {
+    /// Its size.
+    pub bytes: Bytes,
+    /// Made by `cuMemCreate`, else a mapped file.
+    pub cumem: bool,
+    /// Ranks of the process that made it.
+    pub ranks: BTreeSet<u32>,
+}
+
 /// A communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CommunicatorRead {
     /// Its ranks, by number.
     pub ranks: Vec<RankRead>,
 }
 
 /// A rank of a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankRead {
     /// Its number.
     pub rank: u32,
@@ -74,7 +88,7 @@ pub struct RankRead {
 }
 
 /// How a rank sends to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hop {
     /// The other.
     pub to: u32,
@@ -83,7 +97,7 @@ pub struct Hop {
 }
 
 /// A result of NCCL's graph search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GraphRead {
     /// 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 CollNet direct.
     pub pattern: u32,
@@ -108,6 +122,7 @@ impl Read {
             env: env(log),
             communicators: communicators.map(CommunicatorRead::of).collect(),
             plugins: plugins.into_iter().collect(),
+            buffers: buffers(log),
             gaps: gaps(log),
         }
     }
@@ -208,12 +223,29 @@ fn connected(communicator: &Communicator, rank: u32, channels: Option<u32>) -> b
     all(on(Side::Send)) || all(on(Side::Receive))
 }
 
-/// Lines about variables, those of one name and value together.
-fn env(log: &Log) -> Vec<EnvRead> {
+/// The ranks of each process, over all communicators.
+fn ranks_of(log: &Log) -> BTreeMap<usize, BTreeSet<u32>> {
     let mut ranks_of: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for rank in log.ranks() {
         ranks_of.entry(rank.process).or_default().extend(rank.rank);
     }
+    ranks_of
+}
+
+fn buffers(log: &Log) -> Vec<BufferRead> {
+    let ranks_of = ranks_of(log);
+    let of_process = |(at, process): (usize, &crate::nccl::log::Process)| {
+        let ranks = ranks_of.get(&at).cloned().unwrap_or_default();
+        let read =
+            move |buffer: &HostBuffer| BufferRead { bytes: buffer.bytes, cumem: buffer.cumem, ranks: ranks.clone() };
+        process.buffers.iter().map(read).collect::<Vec<_>>()
+    };
+    log.processes.iter().enumerate().flat_map(of_process).collect()
+}
+
+/// Lines about variables, those of one name and value together.
+fn env(log: &Log) -> Vec<EnvRead> {
+    let ranks_of = ranks_of(log);
     let rank_at = |(communicator, place): (usize, usize)| log.communicators.get(communicator)?.ranks.get(place)?.rank;
     let mut reads: Vec<EnvRead> = Vec::new();
     for (at, process) in log.processes.iter().enumerate() {

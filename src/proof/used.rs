@@ -9,7 +9,7 @@ use crate::nccl::log::Choice;
 use crate::nccl::words::{Algorithm, Protocol};
 
 /// What NCCL used for one call on one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Used {
     /// Who told.
     pub source: Source,
@@ -29,17 +29,17 @@ pub struct Used {
 }
 
 /// Who told what was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The profiler plugin, on every rank.
-    Plugin(Api),
+    Plugin(#[schemars(with = "String")] Api),
     /// NCCL's log: rank 0 tells for all.
     Log,
 }
 
 /// How many channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channels {
     /// So many.
@@ -119,6 +119,7 @@ impl fmt::Display for Source {
             Self::Plugin(Api::V2) => "profiler plugin v2",
             Self::Plugin(Api::V3) => "profiler plugin v3",
             Self::Plugin(Api::V4) => "profiler plugin v4",
+            Self::Plugin(Api::V5) => "profiler plugin v5",
             Self::Log => "NCCL's log, rank 0 for all",
         })
     }

@@ -20,7 +20,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::environment::Origin;
 
 /// What is known of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// What NCCL used satisfies it, also where the default would have.
@@ -38,7 +38,7 @@ pub enum State {
 }
 
 /// What is known of one variable in one case, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VariableProof {
     /// Its name.
     pub name: String,

@@ -14,7 +14,7 @@ use crate::nccl::words::Protocol;
 const LAST_RESORT: f64 = 0.1;
 
 /// What NCCL chose for one case under one arm, over all its visits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Chosen {
     /// What was used, each once: one entry when all ranks, communicators and visits agree.
     pub used: Vec<Used>,
@@ -25,7 +25,7 @@ pub struct Chosen {
 }
 
 /// What one case of the table is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Explained {
     /// What the baseline chose.
     pub baseline: Chosen,

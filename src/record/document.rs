@@ -4,28 +4,50 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use super::drift;
 use super::journal::Journal;
-use super::proofs::prove;
-use super::run::{Header, Run};
-use super::summary::{Tally, summarize};
+use super::proofs::{ArmProofs, Prover};
+use super::run::{Cell, Header, Run};
+use super::summary::{Summary, Tally};
 use super::visit::Visit;
 use crate::error::{Error, Kind, Result};
+use crate::plan::schedule::Arm;
 
 /// Name of the document in a run's folder.
 pub const FILE: &str = "run.json";
 
 /// The document of a run, its visits without replicates: those are read from the journal as it is written.
+///
+/// Each visit is read once, arm by arm and several arms at a time, so that a long run needs little memory.
 pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -> Result<Run> {
     let plan = &header.plan;
-    let proofs = prove(header, journal)?;
-    let (cells, joint) = summarize(&header.plan, journal, tally, &proofs)?;
-    let bare = |visit: Visit| Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit };
-    let visits: Vec<Visit> =
-        journal.entries().iter().map(|entry| journal.read(entry).map(bare)).collect::<Result<_>>()?;
+    let mut arms = plan.arms();
+    let baseline = arms.next().map(|arm| Ok((arm, visits(journal, arm)?))).transpose()?;
+    let prover = Prover::new(header, baseline.as_ref().map_or(&[], |(_, visits)| visits));
+    let summary = Summary::of(plan, journal, tally)?;
+    let of_arm = |arm: Arm, visits: Vec<Visit>| -> Result<OfArm> {
+        let proof = prover.prove(arm, &visits);
+        let cells = summary.cells(arm, &visits, proof.as_ref())?;
+        Ok(OfArm { proof, cells, visits: visits.into_iter().map(bare).collect() })
+    };
+    let mut all = Vec::from_iter(baseline.map(|(arm, visits)| of_arm(arm, visits)).transpose()?);
+    let others: Vec<Arm> = arms.collect();
+    let others = others.par_iter().map(|arm| of_arm(*arm, visits(journal, *arm)?));
+    all.extend(others.collect::<Result<Vec<_>>>()?);
+    let (mut proofs, mut cells, mut visits) = (Vec::new(), Vec::new(), Vec::new());
+    for of in all {
+        proofs.extend(of.proof);
+        cells.extend(of.cells);
+        visits.extend(of.visits);
+    }
+    visits.sort_by_key(|visit| visit.index);
+    let mut warnings =
+        drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?))));
+    warnings.extend(header.provenance.imported.iter().flat_map(|imported| imported.notes.iter().cloned()));
     let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {
         header: header.clone(),
@@ -34,10 +56,27 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         visits,
         pairs: journal.pairs().to_vec(),
         cells,
-        joint,
+        joint: summary.joint(&proofs),
         proofs,
-        warnings: drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?)))),
+        warnings,
     })
+}
+
+/// What the visits of an arm come to.
+struct OfArm {
+    proof: Option<ArmProofs>,
+    cells: Vec<Cell>,
+    visits: Vec<Visit>,
+}
+
+/// The visits of an arm.
+fn visits(journal: &Journal, arm: Arm) -> Result<Vec<Visit>> {
+    let entries = journal.entries().iter().filter(|entry| entry.arm == arm);
+    entries.map(|entry| journal.read(entry)).collect()
+}
+
+fn bare(visit: Visit) -> Visit {
+    Visit { replicates: Vec::new(), used: Vec::new(), read: None, ..visit }
 }
 
 /// Writes the document beside its journal, whole or not at all.
@@ -93,13 +132,18 @@ impl Serialize for Document<'_> {
 
 struct Visits<'a>(&'a Journal);
 
+/// Visits that are read at a time, several of them at once.
+const AT_A_TIME: usize = 32;
+
 impl Serialize for Visits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut visits = serializer.serialize_seq(Some(self.0.entries().len()))?;
-        for entry in self.0.entries() {
-            let mut visit = self.0.read(entry).map_err(S::Error::custom)?;
-            visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
-            visits.serialize_element(&visit)?;
+        for entries in self.0.entries().chunks(AT_A_TIME) {
+            let read = entries.par_iter().map(|entry| self.0.read(entry)).collect::<Result<Vec<_>>>();
+            for mut visit in read.map_err(S::Error::custom)? {
+                visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
+                visits.serialize_element(&visit)?;
+            }
         }
         visits.end()
     }

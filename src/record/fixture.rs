@@ -124,6 +124,9 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         conf_files: Vec::new(),
         arguments: vec!["ncclsweep".into(), "--gpus".into(), "8".into()],
         emulated: None,
+        imported: None,
+        visible_devices: None,
+        topology: None,
     };
     let created = "2026-03-14T09:26:26Z".parse().expect("a time");
     Header { schema: SCHEMA, version: "0.1.0".into(), backend: Backend::Cuda, created, provenance, plan }

@@ -6,11 +6,14 @@ pub mod drift;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;
+pub mod look;
+pub mod observed;
 pub mod outcome;
 pub mod pairs;
 pub mod proofs;
 pub mod redact;
 pub mod run;
+pub mod schema;
 pub mod stored;
 pub mod summary;
 mod valid;

@@ -7,7 +7,7 @@ use crate::gpu::GpuError;
 use crate::units;
 
 /// How a visit ended. Every way is a variant, shown and stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Everything was measured and every output was right.
@@ -124,7 +124,7 @@ impl std::fmt::Display for Outcome {
 }
 
 /// The call that a rank is in, as it noted before it made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Doing {
@@ -189,7 +189,7 @@ impl Doing {
 }
 
 /// Ranks that do the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RanksDoing {
     /// The ranks, ascending.
     pub ranks: Vec<u32>,
@@ -227,7 +227,7 @@ impl std::fmt::Display for RanksDoing {
 }
 
 /// What the signs of a failure mean, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Diagnosis {
     /// What was seen.
     pub sign: String,

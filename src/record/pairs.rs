@@ -8,13 +8,14 @@ use super::visit::Outcome;
 use crate::plan::schedule::Arm;
 
 /// One pair of GPUs under a set that failed on all of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PairTried {
     /// The set and its library.
     pub arm: Arm,
     /// CUDA ordinals of the two, in the order of the plan.
     pub gpus: [u32; 2],
     /// UTC time of the start.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub started: jiff::Timestamp,
     /// Wall time, seconds.
     pub seconds: f64,

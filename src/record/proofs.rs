@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::Journal;
 use super::run::Header;
 use super::visit::{UsedBy, Visit};
-use crate::error::Result;
+use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
@@ -14,7 +13,7 @@ use crate::proof::{
 };
 
 /// What is known of one arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ArmProofs {
     /// The arm.
     pub arm: Arm,
@@ -32,7 +31,7 @@ pub struct ArmProofs {
 }
 
 /// Something that is so for several cases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OfCases<T> {
     /// Indices into the plan's cases.
     pub cases: Vec<usize>,
@@ -70,40 +69,75 @@ fn blocks(proof: &VariableProof) -> bool {
     }
 }
 
-/// Proves every arm that completed a visit; visits are read from the journal arm by arm.
-pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
-    let plan = &header.plan;
-    let mut asked: Vec<Vec<Asked>> = plan.arms().map(|arm| asked(header, arm, &Vars::default())).collect();
-    proof::mark_common(&mut asked);
-    let mut baseline: Option<(Vec<Evidence>, Vec<Vec<VariableProof>>)> = None;
-    let mut all = Vec::new();
-    for (arm, asked) in plan.arms().zip(asked) {
-        let untimed = journal.entries().iter().find(|entry| entry.arm == arm && entry.untimed);
-        let choices = untimed.map(|entry| journal.read(entry)).transpose()?.and_then(|visit| visit.read);
-        let mut visits = Vec::new();
-        for entry in journal.measured(arm) {
-            visits.push(evidence(header, &journal.read(entry)?, &asked, choices.as_ref()));
+/// Proves arm after arm, each held against the baseline.
+pub struct Prover<'a> {
+    header: &'a Header,
+    /// What each arm asks for, in the order of the plan's arms.
+    asked: Vec<(Arm, Vec<Asked>)>,
+    baseline: Option<Proven>,
+}
+
+/// What the visits of an arm showed, and what is known by it of each variable in each case.
+struct Proven {
+    visits: Vec<Evidence>,
+    cases: Vec<Vec<VariableProof>>,
+}
+
+impl<'a> Prover<'a> {
+    /// For a run with this header, whose baseline made these visits.
+    #[must_use]
+    pub fn new(header: &'a Header, baseline: &[Visit]) -> Self {
+        let arms: Vec<Arm> = header.plan.arms().collect();
+        let mut asked: Vec<Vec<Asked>> = arms.iter().map(|arm| asked(header, *arm, &Vars::default())).collect();
+        proof::mark_common(&mut asked);
+        let mut prover = Self { header, asked: arms.iter().copied().zip(asked).collect(), baseline: None };
+        prover.baseline = arms.first().and_then(|arm| prover.look(*arm, baseline));
+        prover
+    }
+
+    /// What is known of an arm that made these visits; nothing when none completed.
+    #[must_use]
+    pub fn prove(&self, arm: Arm, visits: &[Visit]) -> Option<ArmProofs> {
+        if self.header.plan.arms().next() == Some(arm) {
+            return self.baseline.as_ref().map(|baseline| self.tell(arm, baseline, None));
         }
-        if visits.is_empty() {
-            continue;
+        let proven = self.look(arm, visits)?;
+        let likeness = match &self.baseline {
+            None => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(base) => proof::likeness(
+                &ArmProof { visits: &proven.visits, cases: &proven.cases },
+                &ArmProof { visits: &base.visits, cases: &base.cases },
+                &self.header.plan.cases,
+            ),
+        };
+        Some(self.tell(arm, &proven, Some(likeness)))
+    }
+
+    fn look(&self, arm: Arm, visits: &[Visit]) -> Option<Proven> {
+        if self.header.provenance.imported.is_some() {
+            // Nobody looked, so nothing is known, not even that the defaults ran.
+            return None;
         }
+        let (_, asked) = self.asked.iter().find(|(of, _)| *of == arm)?;
+        let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
+        let files = file_lines(self.header, arm);
+        let measured = visits.iter().filter(|visit| visit.is_measured());
+        let visits: Vec<_> = measured.map(|visit| evidence(self.header, visit, asked, &files, choices)).collect();
         let of_case = |(index, case)| {
             let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
             proof::combine(&judged)
         };
-        let cases: Vec<Vec<VariableProof>> = plan.cases.iter().enumerate().map(of_case).collect();
-        let first = baseline.is_none() && plan.arms().next() == Some(arm);
-        let likeness = match &baseline {
-            _ if first => None,
-            None => Some(Likeness::Unknown("the baseline completed no visit".to_owned())),
-            Some((base, base_cases)) => Some(proof::likeness(
-                &ArmProof { visits: &visits, cases: &cases },
-                &ArmProof { visits: base, cases: base_cases },
-                &plan.cases,
-            )),
-        };
-        let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(&visits, index, case));
-        all.push(ArmProofs {
+        let cases = self.header.plan.cases.iter().enumerate().map(of_case).collect();
+        (!visits.is_empty()).then_some(Proven { visits, cases })
+    }
+
+    fn tell(&self, arm: Arm, proven: &Proven, likeness: Option<Likeness>) -> ArmProofs {
+        let Proven { visits, cases } = proven;
+        let plan = &self.header.plan;
+        let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(visits, index, case));
+        let proofs = cases.iter().enumerate();
+        let proofs = proofs.flat_map(|(case, proofs)| proofs.iter().map(move |proof| (case, proof.clone())));
+        ArmProofs {
             arm,
             set: plan.sets[arm.set].name.clone(),
             identical_to_baseline: likeness.as_ref().is_some_and(Likeness::is_identical),
@@ -112,19 +146,11 @@ pub fn prove(header: &Header, journal: &Journal) -> Result<Vec<ArmProofs>> {
                 Likeness::Different(what) | Likeness::Unknown(what) => Some(what),
             }),
             chosen: by_cases(chosen.enumerate(), |a, b| a == b),
-            variables: by_cases(
-                cases
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(case, proofs)| proofs.iter().map(move |proof| (case, proof.clone()))),
-                |a, b| (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking),
-            ),
-        });
-        if first {
-            baseline = Some((visits, cases));
+            variables: by_cases(proofs, |a, b| {
+                (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking)
+            }),
         }
     }
-    Ok(all)
 }
 
 /// Joins what is the same for several cases; the first case's evidence stands for all of them.
@@ -148,8 +174,22 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     proof::asked(&layers, tool)
 }
 
+/// What NCCL's configuration files set for an arm.
+fn file_lines(header: &Header, arm: Arm) -> Vec<FileLine> {
+    let version = header.plan.libraries[arm.library].version;
+    let files = header.provenance.conf_files.iter().filter(|file| file.is_read_by(arm));
+    let lines = files.flat_map(|file| {
+        let line = |entry: conf::Entry| {
+            let place = format!("{}:{}", file.path, entry.line);
+            FileLine { place, name: entry.name, value: entry.value }
+        };
+        file.settings(Some(version)).into_iter().map(line)
+    });
+    lines.collect()
+}
+
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
-fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&Read>) -> Evidence {
+fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
     let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
@@ -161,20 +201,13 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], choices: Option<&R
     for (asked, common) in asked.iter_mut().zip(common) {
         asked.common = common.common;
     }
-    let lines = header.provenance.conf_files.iter().flat_map(|file| {
-        let line = |text: &String| {
-            let (name, value) = text.split_once('=')?;
-            Some(FileLine { place: file.path.clone(), name: name.to_owned(), value: value.to_owned() })
-        };
-        file.lines.iter().filter_map(line).collect::<Vec<_>>()
-    });
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
         communicators: plan.communicators,
         asked,
         seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
-        files: lines.collect(),
+        files: files.to_vec(),
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),
         tuning: choices.cloned(),

@@ -87,6 +87,10 @@ impl Redactor {
         for gpu in &provenance.gpus {
             redactor.learn_gpu(&gpu.uuid);
         }
+        let others = provenance.topology.iter().flat_map(|topology| &topology.gpus);
+        for facts in others.filter_map(|gpu| gpu.driver.as_ref()) {
+            redactor.learn_gpu(facts.uuid.as_deref().unwrap_or_default());
+        }
         for process in &provenance.busy {
             redactor.learn_gpu(&process.gpu);
             redactor.learn_pid(process.pid);
@@ -155,7 +159,8 @@ impl Redactor {
         serde_json::from_value(tree).map_err(failed)
     }
 
-    fn scrub(&self, value: &mut Value) {
+    /// Redacts every text of a document that is no run.
+    pub fn scrub(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.scrub(value)),
@@ -168,7 +173,8 @@ impl Redactor {
         }
     }
 
-    fn learn_host(&mut self, host: &str) {
+    /// Learns the name of a host.
+    pub fn learn_host(&mut self, host: &str) {
         let short = host.split('.').next().unwrap_or(host);
         for name in [host, short] {
             if !name.is_empty() && !self.hosts.iter().any(|known| known == name) {

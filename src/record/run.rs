@@ -8,16 +8,21 @@ use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
+use crate::nccl::conf;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::{Arm, Launch, Plan};
 pub use crate::proof::Applied;
+use crate::topology::Topology;
 
 /// Version of the document and of the journal. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;
 
+/// Stands where an imported run does not tell.
+pub const UNKNOWN: &str = "unknown";
+
 /// Where the figures come from. Figures of different backends are never compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// Real GPUs.
@@ -27,7 +32,7 @@ pub enum Backend {
 }
 
 /// What is known before the first visit, stored first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Header {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -36,6 +41,7 @@ pub struct Header {
     /// Where the figures come from.
     pub backend: Backend,
     /// UTC time at which the run was started.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: jiff::Timestamp,
     /// The box.
     pub provenance: Provenance,
@@ -44,7 +50,7 @@ pub struct Header {
 }
 
 /// The box and its software, as far as they could be read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Provenance {
     /// Host name.
     pub host: String,
@@ -75,10 +81,30 @@ pub struct Provenance {
     /// Name of the emulated box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
+    /// Where the figures come from, when another program measured them: one replicate a case, and nothing proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
+    /// `CUDA_VISIBLE_DEVICES` as it was inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+}
+
+/// What another program measured and `ncclsweep import` read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Imported {
+    /// Names of the files.
+    pub files: Vec<String>,
+    /// The program, with its version where it tells.
+    pub program: String,
+    /// What a reader must know before trusting the figures.
+    pub notes: Vec<String>,
 }
 
 /// One NCCL library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LibraryFacts {
     /// Its file, links resolved.
     pub path: String,
@@ -91,16 +117,33 @@ pub struct LibraryFacts {
 }
 
 /// A configuration file of NCCL.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ConfFile {
     /// Its path.
     pub path: String,
-    /// Its lines that are neither empty nor comments.
+    /// Its lines as they stand there.
     pub lines: Vec<String>,
+    /// Arms whose NCCL reads it; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
+}
+
+impl ConfFile {
+    /// Whether the NCCL of this arm reads it.
+    #[must_use]
+    pub fn is_read_by(&self, arm: Arm) -> bool {
+        self.arms.is_empty() || self.arms.contains(&arm)
+    }
+
+    /// What it sets in an NCCL of this version (the latest, when it is not known).
+    #[must_use]
+    pub fn settings(&self, version: Option<NcclVersion>) -> Vec<conf::Entry> {
+        conf::parse(self.lines.join("\n").as_bytes(), version).entries
+    }
 }
 
 /// What a cell's comparison with the baseline came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The cell is the baseline's.
@@ -131,7 +174,7 @@ impl std::fmt::Display for Verdict {
 }
 
 /// Env set × case: the summary of all its visits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cell {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -195,7 +238,7 @@ pub struct Cell {
 }
 
 /// All sizes of one mode of an arm together: the mean log ratio to the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Joint {
     /// Which arm of the plan.
     pub arm: Arm,
@@ -212,12 +255,13 @@ pub struct Joint {
 }
 
 /// A whole run, as `run.json` holds it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Run {
     /// What was known before the first visit.
     #[serde(flatten)]
     pub header: Header,
     /// UTC time at which the last visit ended.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub finished: jiff::Timestamp,
     /// Whether every planned visit was made.
     pub complete: bool,

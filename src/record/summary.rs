@@ -1,4 +1,4 @@
-//! From visits to cells: [`Tally`] keeps what verdicts need of each visit; [`summarize`] makes the cells of a run.
+//! From visits to cells: [`Tally`] keeps what verdicts need of each visit; [`Summary`] makes the cells of a run.
 
 use std::collections::BTreeMap;
 
@@ -135,6 +135,12 @@ impl Judged {
         (decided, self.cells.len())
     }
 
+    /// The verdict of one cell of an arm that is not the baseline's.
+    #[must_use]
+    pub fn verdict(&self, arm: Arm, case: usize) -> Option<stats::Verdict> {
+        Some(self.cells.get(&(arm, case))?.verdict)
+    }
+
     /// The ratio of one cell with its 95% interval, when there are rounds enough.
     #[must_use]
     pub fn ratio(&self, arm: Arm, case: usize) -> Option<(f64, [f64; 2])> {
@@ -185,62 +191,72 @@ pub fn judge(plan: &Plan, tally: &Tally) -> Result<Judged> {
     Ok(Judged { cells, joint })
 }
 
-/// The cells and joint verdicts of a run, by arm, then case. Samples are read from the journal arm by arm.
-pub fn summarize(
-    plan: &Plan,
-    journal: &Journal,
-    tally: &Tally,
-    proofs: &[ArmProofs],
-) -> Result<(Vec<Cell>, Vec<Joint>)> {
-    let judged = judge(plan, tally)?;
-    let seconds = seconds_per_round(journal);
-    let mut cells = Vec::new();
-    for arm in plan.arms() {
-        let proof = proofs.iter().find(|proof| proof.arm == arm);
+/// What the cells of a run are made of.
+pub struct Summary<'a> {
+    plan: &'a Plan,
+    tally: &'a Tally,
+    judged: Judged,
+    seconds_per_round: Option<f64>,
+}
+
+impl<'a> Summary<'a> {
+    /// Of a run whose visits the journal lists.
+    pub fn of(plan: &'a Plan, journal: &Journal, tally: &'a Tally) -> Result<Self> {
+        Ok(Self { plan, tally, judged: judge(plan, tally)?, seconds_per_round: seconds_per_round(journal) })
+    }
+
+    /// The cells of an arm that made these visits, by case.
+    pub fn cells(&self, arm: Arm, visits: &[Visit], proof: Option<&ArmProofs>) -> Result<Vec<Cell>> {
+        let (plan, tally) = (self.plan, self.tally);
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); plan.cases.len()];
         let mut replicates = vec![0; plan.cases.len()];
-        for entry in journal.measured(arm) {
-            for replicate in journal.read(entry)?.replicates {
-                samples[replicate.case].extend(replicate.samples_us);
-                replicates[replicate.case] += 1;
-            }
+        for replicate in visits.iter().filter(|visit| visit.is_measured()).flat_map(|visit| &visit.replicates) {
+            samples[replicate.case].extend(&replicate.samples_us);
+            replicates[replicate.case] += 1;
         }
-        for (case, samples) in samples.into_iter().enumerate() {
+        let cell = |(case, (samples, replicates)): (usize, (Vec<f64>, u32))| {
             let sample = if samples.is_empty() { None } else { Some(Sample::new(samples)?) };
             let mut cell = measured(plan, tally, arm, case, sample.as_ref())?;
-            cell.replicates = replicates[case];
+            cell.replicates = replicates;
             cell.applied = proof.map_or(Applied::Unverified, |proof| proof.applied(case));
-            give_verdict(&mut cell, plan, tally, &judged, seconds);
+            give_verdict(&mut cell, plan, tally, &self.judged, self.seconds_per_round);
             withhold_verdict(&mut cell, proof);
             withhold_drift(&mut cell, plan, tally);
-            cells.push(cell);
-        }
+            Ok(cell)
+        };
+        samples.into_iter().zip(replicates).enumerate().map(cell).collect()
     }
-    let joint = judged.joint.iter().map(|((arm, mode), judgement)| {
-        let comparison = judgement.comparison.filter(|_| plan.soak_s.is_none());
-        let interval = comparison.map(|c| c.interval(0.95));
-        Joint {
-            arm: *arm,
-            set: plan.sets[arm.set].name.clone(),
-            mode: *mode,
-            ratio: comparison.map(|c| c.ratio()),
-            ratio_interval: interval.map(<[f64; 2]>::from),
-            verdict: match judgement.verdict.into() {
-                _ if tally.failures(*arm).is_some() => Verdict::Invalid,
-                _ if plan.soak_s.is_some() || lost(proofs, *arm, plan) || drifted(*arm, plan, tally).is_some() => {
-                    Verdict::Undecided
-                }
-                verdict => verdict,
-            },
-        }
-    });
-    Ok((cells, joint.collect()))
+
+    /// The joint verdicts, by arm, then mode.
+    #[must_use]
+    pub fn joint(&self, proofs: &[ArmProofs]) -> Vec<Joint> {
+        let (plan, tally) = (self.plan, self.tally);
+        let lost: Vec<Arm> = proofs.iter().filter(|proof| lost(proof, plan)).map(|proof| proof.arm).collect();
+        let joint = |((arm, mode), judgement): (&(Arm, Mode), &Judgement)| {
+            let comparison = judgement.comparison.filter(|_| plan.soak_s.is_none());
+            let interval = comparison.map(|c| c.interval(0.95));
+            Joint {
+                arm: *arm,
+                set: plan.sets[arm.set].name.clone(),
+                mode: *mode,
+                ratio: comparison.map(|c| c.ratio()),
+                ratio_interval: interval.map(<[f64; 2]>::from),
+                verdict: match judgement.verdict.into() {
+                    _ if tally.failures(*arm).is_some() => Verdict::Invalid,
+                    _ if plan.soak_s.is_some() || lost.contains(arm) || drifted(*arm, plan, tally).is_some() => {
+                        Verdict::Undecided
+                    }
+                    verdict => verdict,
+                },
+            }
+        };
+        self.judged.joint.iter().map(joint).collect()
+    }
 }
 
 /// Whether the settings of an arm are known not to be in effect in some case.
-fn lost(proofs: &[ArmProofs], arm: Arm, plan: &Plan) -> bool {
-    let of_arm = proofs.iter().find(|proof| proof.arm == arm);
-    of_arm.is_some_and(|proof| (0..plan.cases.len()).any(|case| is_lost(proof.applied(case))))
+fn lost(proof: &ArmProofs, plan: &Plan) -> bool {
+    (0..plan.cases.len()).any(|case| is_lost(proof.applied(case)))
 }
 
 fn is_lost(applied: Applied) -> bool {

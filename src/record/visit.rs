@@ -12,7 +12,7 @@ use crate::proof::{Read, Used};
 pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
 
 /// What a worker is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Process start, driver, contexts, buffers.
@@ -49,7 +49,7 @@ impl std::fmt::Display for Phase {
 }
 
 /// Where in a visit something happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct At {
     /// Phase.
     pub phase: Phase,
@@ -64,7 +64,7 @@ pub struct At {
 }
 
 /// What the data checks of one replicate found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Checks {
     /// Outputs compared, element by element: all-reduces × ranks.
     pub outputs: u64,
@@ -85,7 +85,7 @@ impl Checks {
 }
 
 /// Calls whose outputs are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Among {
     /// The first call of a communicator and case.
@@ -95,6 +95,12 @@ pub enum Among {
     /// The calls of an untimed chain, each with an output of its own.
     #[default]
     Chain,
+}
+
+impl Among {
+    fn is_chain(&self) -> bool {
+        *self == Self::Chain
+    }
 }
 
 impl std::fmt::Display for Among {
@@ -108,12 +114,12 @@ impl std::fmt::Display for Among {
 }
 
 /// An element that is not what the reduction of the inputs gives.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WrongElement {
     /// Rank that holds it.
     pub rank: u32,
     /// Among which calls it was found.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Among::is_chain")]
     pub among: Among,
     /// Which of them, counted from 0.
     pub call: u32,
@@ -126,7 +132,7 @@ pub struct WrongElement {
 }
 
 /// One communicator's measurement of one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Replicate {
     /// Communicator of the visit, counted from 0.
     pub communicator: u32,
@@ -146,7 +152,7 @@ pub struct Replicate {
 }
 
 /// What NCCL used for a case, and on which ranks and communicators of the visit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UsedBy {
     /// Index into the plan's cases.
     pub case: usize,
@@ -159,7 +165,7 @@ pub struct UsedBy {
 }
 
 /// What a worker said of itself before it measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkerFacts {
     /// Process id.
     pub pid: u32,
@@ -174,7 +180,7 @@ pub struct WorkerFacts {
 }
 
 /// Where the time of a visit went, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Timings {
     /// From spawn to the worker's first word.
     pub exec: f64,
@@ -195,7 +201,7 @@ pub struct Timings {
 }
 
 /// One worker process measuring one arm once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Visit {
     /// Position in the run, counted from 0.
     pub index: u32,
@@ -207,6 +213,7 @@ pub struct Visit {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,
     /// UTC time of the start.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub started: jiff::Timestamp,
     /// Wall time, seconds.
     pub seconds: f64,
@@ -230,4 +237,12 @@ pub struct Visit {
     pub read: Option<Read>,
     /// Measurements, also those of a visit that ended early.
     pub replicates: Vec<Replicate>,
+}
+
+impl Visit {
+    /// Whether its figures count: timed, and completed with right data.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        !self.untimed && self.outcome.is_completed()
+    }
 }

@@ -83,7 +83,7 @@ fn head(comparison: &Comparison) -> Vec<Line> {
     lines
 }
 
-fn side(side: &Side) -> String {
+pub(super) fn side(side: &Side) -> String {
     let time = side.created.strftime("%Y-%m-%d %H:%M UTC");
     format!("{} · {} · {time} · {}", plain(&side.place), plain(&side.host), plural(side.visits, "visit"))
 }
@@ -100,7 +100,7 @@ fn changes(comparison: &Comparison) -> Vec<String> {
     texts
 }
 
-fn change(Change { what, old, new, .. }: &Change) -> String {
+pub(super) fn change(Change { what, old, new, .. }: &Change) -> String {
     format!("{}: {} → {}", plain(what), plain(old), Tone::Strong.ink(&plain(new)))
 }
 
@@ -154,7 +154,7 @@ fn table(cells: &[&Compared]) -> Sheet {
 }
 
 /// Why verdicts are what they are, and cells that had no partner.
-fn findings(comparison: &Comparison) -> Vec<Line> {
+pub(super) fn findings(comparison: &Comparison) -> Vec<Line> {
     let mut told: Vec<(&str, Verdict, &str, Vec<&Compared>)> = Vec::new();
     for cell in &comparison.cells {
         let Some(reason) = cell.verdict_reason.as_deref() else { continue };
@@ -197,7 +197,7 @@ fn alone(label: &'static str, cells: &[Alone]) -> Vec<Line> {
 }
 
 /// What it comes to: a sentence for each set, or how many cells are what.
-fn sentences(comparison: &Comparison) -> Vec<String> {
+pub(super) fn sentences(comparison: &Comparison) -> Vec<String> {
     let mut sets: Vec<&str> = Vec::new();
     for cell in &comparison.cells {
         if !sets.contains(&cell.set.as_str()) {
@@ -260,7 +260,7 @@ fn at(comparison: &Comparison, set: &str, cases: &[Case]) -> String {
 }
 
 /// `3 slower, 997 same`.
-fn tally(cells: &[Compared]) -> String {
+pub(super) fn tally(cells: &[Compared]) -> String {
     let verdicts = [Verdict::Slower, Verdict::Faster, Verdict::Same, Verdict::Undecided, Verdict::Invalid];
     let count = |of: Verdict| cells.iter().filter(|cell| cell.verdict == of).count();
     let counted = verdicts.into_iter().map(|of| (of, count(of))).filter(|(_, count)| *count > 0);

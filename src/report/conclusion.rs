@@ -1,12 +1,14 @@
 //! What a run comes to, in sentences: per env set and mode, and for many sets in one.
 
+use std::collections::BTreeMap;
+
 use crate::collective::Mode;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Joint, Run, Verdict};
 use crate::record::visit::Outcome;
 use crate::units;
 
-use super::cells::{arms, at, name};
+use super::cells::{arms, at, in_mode, label, name};
 use super::ink::Tone;
 
 /// Sets beside the baseline that get a sentence each; more are summed up.
@@ -55,26 +57,70 @@ fn soak(run: &Run) -> String {
     }
 }
 
-/// `faster than default at all 4 sizes: 0.54–0.61 of its time`: what a set is.
-fn one(run: &Run, arm: Arm, mode: Mode) -> String {
+/// What the run comes to over all modes and sizes, in one sentence.
+pub(super) fn headline(run: &Run) -> String {
+    let mut by_arm: BTreeMap<Arm, Vec<&Cell>> = BTreeMap::new();
+    run.cells.iter().for_each(|cell| by_arm.entry(cell.arm).or_default().push(cell));
+    let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
+    let cells = |arm: &Arm| by_arm.get(arm).map_or(&[][..], Vec::as_slice);
+    if candidates.is_empty() || run.header.plan.soak_s.is_some() {
+        return sentences(run).concat();
+    }
+    if candidates.len() <= SENTENCES {
+        let told = candidates.iter().map(|arm| format!("{} is {}", name(run, *arm), verdicts(run, cells(arm))));
+        return told.collect::<Vec<_>>().join("; ");
+    }
+    let faster = |arm: &&Arm| !cells(arm).is_empty() && cells(arm).iter().all(|cell| cell.verdict == Verdict::Faster);
     let base = name(run, Arm { set: 0, library: 0 });
+    let counted = candidates.iter().filter(faster).count();
+    let what = format!("{} of {} sets are faster than {base} everywhere", counted, candidates.len());
+    let modes = run.header.plan.modes();
+    let rank = |mode: &Mode| ranking(run, *mode).into_iter().find(|joint| joint.verdict == Verdict::Faster);
+    match modes.first().and_then(rank) {
+        Some(first) => {
+            let place = in_mode(run, first.mode);
+            format!("{what}; the fastest{place} is {}, {}", name(run, first.arm), verdicts(run, cells(&first.arm)))
+        }
+        None => what,
+    }
+}
+
+/// `faster than default at all 4 sizes: 0.54–0.61 of its time`: what a set is in one mode.
+fn one(run: &Run, arm: Arm, mode: Mode) -> String {
     let cells = of(run, arm, mode);
+    let joint = joint(run, arm, mode).filter(|_| cells.len() > 1).map(|text| format!(". All sizes together: {text}"));
+    verdicts(run, &cells) + &joint.unwrap_or_default()
+}
+
+/// What these cells of a set are.
+fn verdicts(run: &Run, cells: &[&Cell]) -> String {
+    let base = name(run, Arm { set: 0, library: 0 });
     let all = cells.len();
     if all == 0 {
         return Tone::Bad.ink("not measured");
     }
+    let across = cells.iter().any(|cell| cell.mode != cells[0].mode);
+    let at = |which: &[usize]| if across { at_cases(run, which, all) } else { at(run, which, all) };
     let mut told: Vec<(Verdict, String, Option<String>)> = Vec::new();
     for verdict in [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided, Verdict::Invalid] {
         let (which, ratios): (Vec<usize>, Vec<Option<f64>>) =
             cells.iter().filter(|cell| cell.verdict == verdict).map(|cell| (cell.case, cell.ratio)).unzip();
         if !which.is_empty() {
-            told.push((verdict, at(run, &which, all), extent(&ratios)));
+            told.push((verdict, at(&which), extent(&ratios)));
         }
     }
-    let joint = joint(run, arm, mode).filter(|_| all > 1).map(|text| format!(". All sizes together: {text}"));
     let alone = told.len() == 1;
     let parts: Vec<_> = told.iter().enumerate().map(|(i, part)| phrase(part, &base, i == 0, alone)).collect();
-    format!("{}{}", parts.join(", "), joint.unwrap_or_default())
+    parts.join(", ")
+}
+
+/// `at all 12 cases`, `at 7168x1 in sync mode`: where something holds, of `all` cases of several modes.
+fn at_cases(run: &Run, which: &[usize], all: usize) -> String {
+    match which {
+        [one] => format!("at {}{}", label(run, *one), in_mode(run, run.header.plan.cases[*one].mode)),
+        some if some.len() == all => format!("at all {}", units::plural(all, "case")),
+        some => format!("at {} of {}", some.len(), units::plural(all, "case")),
+    }
 }
 
 /// What holds where, of one verdict; the first one names the baseline, and one alone ends with its ratios.

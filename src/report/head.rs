@@ -2,9 +2,10 @@
 
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
+use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::{EnvSet, Vars};
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
-use crate::record::run::{Backend, ConfFile, Provenance, Run};
+use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};
 
 use super::cells::groups;
@@ -57,6 +58,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
     lines.push(Line::new("sampled", sampled(run)));
@@ -85,6 +87,7 @@ fn driver(provenance: &Provenance) -> String {
 fn ranks(plan: &Plan) -> String {
     let launch = match plan.launch {
         Launch::Threads => "threads of one process",
+        Launch::Processes => "a process each",
     };
     let (ranks, gpus) = (plan.ranks as usize, plan.devices.len());
     if plan.oversubscribed() {
@@ -99,7 +102,11 @@ fn libraries(plan: &Plan) -> Vec<String> {
     let several = plan.libraries.len() > 1;
     let line = |(at, library): (usize, &Library)| {
         let baseline = if several && at == 0 { " · baseline" } else { "" };
-        format!("{} · {}{baseline}", library.version, plain(file_name(&library.path)))
+        match (library.version, library.path.as_str()) {
+            (NcclVersion::UNKNOWN, UNKNOWN) => "unknown".to_owned(),
+            (version, UNKNOWN) => version.to_string(),
+            (version, path) => format!("{version} · {}{baseline}", plain(file_name(path))),
+        }
     };
     plan.libraries.iter().enumerate().map(line).collect()
 }
@@ -135,6 +142,17 @@ pub(super) fn how(plan: &Plan, mode: Mode) -> String {
 
 fn sampled(run: &Run) -> String {
     let plan = &run.header.plan;
+    if let Some(imported) = &run.header.provenance.imported {
+        let replicates = match run.visits.len() / plan.sets.len() {
+            0 | 1 => Tone::Doubt.ink("one replicate: no interval, no verdict"),
+            several => format!("{} of one replicate each", plural(several, "run")),
+        };
+        return format!(
+            "{replicates} · by {}, imported from {}",
+            plain(&imported.program),
+            plain(&imported.files.join(", "))
+        );
+    }
     let made = run.visits.iter().map(|visit| visit.round as usize + 1).max().unwrap_or(0);
     let rounds = match plan.rounds {
         Rounds::Fixed(planned) if made != planned as usize => {
@@ -166,7 +184,10 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
         });
     }
     let settings = |file: &ConfFile| {
-        format!("{} with {}, read by NCCL under every set", plain(&file.path), plural(file.lines.len(), "line"))
+        let readers: Vec<String> = file.arms.iter().map(|arm| plan.arm_name(*arm)).collect();
+        let under = if readers.is_empty() { "every set".to_owned() } else { readers.join(", ") };
+        let settings = plural(file.settings(None).len(), "setting");
+        format!("{} with {settings}, read by NCCL under {}", plain(&file.path), plain(&under))
     };
     lines.extend(provenance.conf_files.iter().map(|file| Line::new("file", settings(file))));
     let user = |process: &Process| {

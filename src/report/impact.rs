@@ -5,7 +5,8 @@ use super::cells::{arms, find, in_mode, name};
 use super::ink::{Tone, paragraph};
 use super::sheet::{Align, Column, Sheet};
 use super::table::{LEAST, WIDEST};
-use crate::impact::{Figure, Step, Worth};
+use crate::collective::Mode;
+use crate::impact::{Figure, Step, Worth, mean};
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Run, Verdict};
 use crate::units;
@@ -18,6 +19,10 @@ pub fn render(run: &Run, step: &Step, style: Style) -> String {
     let mut out = String::new();
     paragraph(&mut out, "", &title(run, step), columns);
     let cases: Vec<usize> = (0..run.header.plan.cases.len()).filter(|case| step.has(elements(run, *case))).collect();
+    if !step.mix.is_empty() {
+        out.push_str(&of_mix(run, step).fit(style.width, "set").render());
+        return style.finish(&out);
+    }
     if cases.is_empty() {
         let hidden = step.model.map_or(0, |model| model.hidden);
         paragraph(
@@ -55,10 +60,42 @@ fn title(run: &Run, step: &Step) -> String {
     let base = name(run, Arm { set: 0, library: 0 });
     let time = step.time_ms.map_or_else(String::new, |time| format!(" · {} ms under {base}", units::significant(time)));
     let became = step.became_ms.map_or_else(String::new, |time| format!(", became {} ms", units::significant(time)));
-    format!("{} · {} all-reduces{model}{time}{became}", Tone::Strong.ink("per decode step"), step.all_reduces)
+    let counted: u64 = step.mix.iter().map(|weight| weight.calls).sum();
+    let (what, of) = match step.mix.is_empty() {
+        true => ("per decode step", "all-reduces"),
+        false if counted == u64::from(step.all_reduces) => ("what the audit counted", "all-reduces of a rank"),
+        false => ("per decode step", "all-reduces in the proportions of the audit"),
+    };
+    format!("{} · {} {of}{model}{time}{became}", Tone::Strong.ink(what), units::count(step.all_reduces.into()))
 }
 
 fn table(run: &Run, step: &Step, cases: &[usize]) -> Sheet {
+    let mut sheet = sheet(step);
+    for &case in cases {
+        sheet.blank();
+        let size = run.header.plan.cases[case].label() + &in_mode(run, run.header.plan.cases[case].mode);
+        for (at, arm) in arms(run).into_iter().enumerate() {
+            let size = if at == 0 { size.clone() } else { String::new() };
+            sheet.row(row(run, step, arm, &Measured::of(run, (arm, case)), size));
+        }
+    }
+    sheet
+}
+
+/// All sizes of an audit together, for each mode.
+fn of_mix(run: &Run, step: &Step) -> Sheet {
+    let mut sheet = sheet(step);
+    for mode in run.header.plan.modes() {
+        sheet.blank();
+        for (at, arm) in arms(run).into_iter().enumerate() {
+            let size = if at == 0 { "together".to_owned() + &in_mode(run, mode) } else { String::new() };
+            sheet.row(row(run, step, arm, &Measured::together(run, step, (arm, mode)), size));
+        }
+    }
+    sheet
+}
+
+fn sheet(step: &Step) -> Sheet {
     let mut columns = vec![
         Column::new("size", "", Align::Right),
         Column::new("set", "", Align::Left),
@@ -75,26 +112,50 @@ fn table(run: &Run, step: &Step, cases: &[usize]) -> Sheet {
     if step.gap_ms().is_some() {
         columns.push(Column::new("explains", "", Align::Dash));
     }
-    let mut sheet = Sheet::new(columns);
-    for &case in cases {
-        sheet.blank();
-        for (at, arm) in arms(run).into_iter().enumerate() {
-            let size = if at == 0 {
-                run.header.plan.cases[case].label() + &in_mode(run, run.header.plan.cases[case].mode)
-            } else {
-                String::new()
-            };
-            sheet.row(row(run, step, (arm, case), size));
-        }
-    }
-    sheet
+    Sheet::new(columns)
 }
 
-fn row(run: &Run, step: &Step, (arm, case): (Arm, usize), size: String) -> Vec<String> {
+/// What was measured of an arm: its time, and against the baseline.
+#[derive(Default)]
+struct Measured {
+    time: Option<Figure>,
+    /// The baseline's time, and the ratio to it.
+    against: Option<(Figure, Figure)>,
+}
+
+impl Measured {
+    fn of(run: &Run, (arm, case): (Arm, usize)) -> Self {
+        let cell = find(run, arm, case).filter(|cell| cell.verdict != Verdict::Invalid);
+        Self { time: cell.and_then(time), against: cell.and_then(|cell| against(run, cell)) }
+    }
+
+    /// The mean over the sizes of a mix; nothing when one of them was not measured.
+    fn together(run: &Run, step: &Step, (arm, mode): (Arm, Mode)) -> Self {
+        let (mut times, mut bases, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for weight in &step.mix {
+            let is_case = |case: &crate::collective::Case| {
+                (case.mode, case.dtype, case.size.elements) == (mode, weight.dtype, weight.elements)
+            };
+            let Some(case) = run.header.plan.cases.iter().position(is_case) else { continue };
+            let measured = Self::of(run, (arm, case));
+            let Some(time) = measured.time else { return Self::default() };
+            let calls = weight.calls as f64;
+            times.push((time, calls));
+            if let Some((base, ratio)) = measured.against {
+                bases.push((base, calls));
+                // A ratio counts by the baseline's time in it.
+                ratios.push((ratio, calls * base.value));
+            }
+        }
+        let whole = ratios.len() == times.len();
+        Self { time: mean(&times), against: mean(&bases).zip(mean(&ratios)).filter(|_| whole) }
+    }
+}
+
+fn row(run: &Run, step: &Step, arm: Arm, measured: &Measured, size: String) -> Vec<String> {
     let none = || "-".to_owned();
-    let cell = find(run, arm, case).filter(|cell| cell.verdict != Verdict::Invalid);
-    let cost = cell.and_then(time).map(|time| step.cost(time));
-    let worth = cell.and_then(|cell| worth(run, step, cell));
+    let cost = measured.time.map(|time| step.cost(time));
+    let worth = measured.against.map(|(baseline, ratio)| step.worth(baseline, ratio));
     let ms = cost.map(|cost| cost.ms);
     let mut texts = vec![size, name(run, arm), ms.map_or_else(none, |ms| units::significant(ms.value))];
     texts.push(ms.and_then(|ms| ms.interval).map_or_else(String::new, |[low, high]| units::range(low, high)));
@@ -116,11 +177,15 @@ fn time(cell: &Cell) -> Option<Figure> {
     Some(Figure { value: cell.median_us?, interval: cell.interval_us })
 }
 
+/// The baseline's time, and the cell's ratio to it.
+fn against(run: &Run, cell: &Cell) -> Option<(Figure, Figure)> {
+    let baseline = find(run, Arm { set: 0, library: 0 }, cell.case).and_then(time)?;
+    Some((baseline, Figure { value: cell.ratio?, interval: cell.ratio_interval }))
+}
+
 /// What the cell is worth against the baseline's.
 fn worth(run: &Run, step: &Step, cell: &Cell) -> Option<Worth> {
-    let baseline = find(run, Arm { set: 0, library: 0 }, cell.case).and_then(time)?;
-    let ratio = Figure { value: cell.ratio?, interval: cell.ratio_interval };
-    Some(step.worth(baseline, ratio))
+    against(run, cell).map(|(baseline, ratio)| step.worth(baseline, ratio))
 }
 
 /// Both ends of a figure, each by `text`, or the figure alone where it has none or both read alike.

@@ -88,6 +88,22 @@ impl Style {
     }
 }
 
+/// The pieces of a text with their tones, without the marks.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = (Option<Tone>, &str)> {
+    let tone = |c: char| Tone::ALL.into_iter().find(|tone| tone.mark() == c);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let toned = tone(first);
+        let from = if toned.is_some() || first == END { first.len_utf8() } else { 0 };
+        let to = rest[from..].find(|c: char| c == END || tone(c).is_some()).map_or(rest.len(), |to| from + to);
+        let piece = &rest[from..to];
+        rest = &rest[to..];
+        Some((toned, piece))
+    })
+    .filter(|(_, piece)| !piece.is_empty())
+}
+
 /// The nearest ASCII character of the same width, for the characters reports themselves write.
 fn ascii(c: char) -> char {
     match c {
@@ -96,6 +112,7 @@ fn ascii(c: char) -> char {
         '×' => 'x',
         '·' => '|',
         '…' => '~',
+        '→' => '>',
         '─' => '-',
         '\u{a0}' => ' ',
         c => c,
@@ -220,6 +237,14 @@ mod tests {
         assert_eq!(cut_middle("pcie-ll-16-channels", 11), "pcie-…nnels");
         assert_eq!(cut_middle("環境変数環境変数", 9), "環境…変数");
         assert_eq!(cut_middle("abcdef", 2), "a…");
+    }
+
+    #[test]
+    fn a_text_comes_apart_into_its_tones() {
+        let text = format!("a {} b {}{}", Tone::Good.ink("good"), Tone::Bad.ink("bad"), Tone::Quiet.ink(""));
+        let found: Vec<_> = pieces(&text).collect();
+        assert_eq!(found, [(None, "a "), (Some(Tone::Good), "good"), (None, " b "), (Some(Tone::Bad), "bad")]);
+        assert_eq!(pieces("").count(), 0);
     }
 
     #[test]

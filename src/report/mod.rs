@@ -1,19 +1,24 @@
-//! What a run looks like: [`table`] for people at a terminal, [`machine`] for programs and documents.
+//! What a run looks like: [`table`] for people at a terminal, [`html`] for those who look at plots, [`machine`] for programs
+//! and documents.
 //!
 //! Formatters are pure: they work from a [`Run`](crate::record::run::Run), measured now or read from a file, and need no GPU.
 
 pub mod accept;
+pub mod audit;
 mod cells;
 pub mod compare;
 mod conclusion;
+pub mod doctor;
 mod findings;
 mod head;
+pub mod html;
 pub mod impact;
 mod ink;
 pub mod machine;
 mod sheet;
 mod suspects;
 pub mod table;
+pub mod topology;
 pub mod why;
 
 pub use ink::{Style, steers};

@@ -1,5 +1,10 @@
 //! `--why`: what NCCL chose under each set, and what is known of each variable.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+
+use crate::plan::schedule::Arm;
 use crate::proof::why::Chosen;
 use crate::proof::{State, Used, VariableProof};
 use crate::record::proofs::ArmProofs;
@@ -25,53 +30,92 @@ pub fn render(run: &Run, style: Style) -> String {
     style.finish(&out)
 }
 
+/// Heads of what NCCL chose, each with its second line.
+pub(super) const HEADS: [(&str, &str); 7] = [
+    ("size", ""),
+    ("set", ""),
+    ("algorithm", "protocol"),
+    ("channels", ""),
+    ("threads", ""),
+    ("transport", "pairs"),
+    ("graph search", "channels × GB/s, path"),
+];
+
 fn choices(run: &Run) -> Sheet {
-    let mut sheet = Sheet::new(vec![
-        Column::new("size", "", Align::Right),
-        Column::new("set", "", Align::Left),
-        Column::new("algorithm", "protocol", Align::Left),
-        Column::new("channels", "", Align::Right),
-        Column::new("threads", "", Align::Right),
-        Column::new("transport", "pairs", Align::Left),
-        Column::new("graph search", "channels × GB/s, path", Align::Left).spare(1),
-    ]);
-    for (case, mut size) in distinct(run) {
-        sheet.blank();
-        for proofs in &run.proofs {
-            let Some(of) = proofs.chosen.iter().find(|of| of.cases.contains(&case)) else { continue };
-            let Chosen { used, transports, rings } = &of.what;
-            let words = |of: &dyn Fn(&Used) -> String| joined(used.iter().map(of));
-            let ways = transports.iter().map(|(way, pairs)| format!("{way} {pairs}"));
-            let rings = rings.iter().map(|ring| format!("{} × {}, {}", ring.channels, ring.bandwidth.0, ring.intra));
-            sheet.row(vec![
-                std::mem::take(&mut size),
-                name(run, proofs.arm),
-                words(&|used| format!("{} {}", used.algorithm, used.protocol)),
-                words(&|used| used.channels.map_or("?".to_owned(), |channels| channels.most().to_string())),
-                words(&|used| used.threads().map_or("?".to_owned(), |threads| threads.to_string())),
-                joined(ways),
-                joined(rings),
-            ]);
+    const ALIGNS: [Align; 7] =
+        [Align::Right, Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left];
+    let columns = HEADS.iter().zip(ALIGNS).map(|((head, unit), align)| Column::new(head, unit, align));
+    let mut columns: Vec<Column> = columns.collect();
+    columns[6].spare = 1;
+    let mut sheet = Sheet::new(columns);
+    let arms: Vec<Arm> = run.proofs.iter().map(|proofs| proofs.arm).collect();
+    let cases: Vec<usize> = (0..run.header.plan.cases.len()).collect();
+    let mut last = String::new();
+    for mut row in rows(run, &arms, &cases, usize::MAX) {
+        if row[0] == last {
+            row[0].clear();
+        } else {
+            sheet.blank();
+            last.clone_from(&row[0]);
         }
+        sheet.row(row.into());
     }
     sheet
 }
 
-/// The cases to show: one for each size whose choices are the same in all modes, else one for each mode, which is named.
-fn distinct(run: &Run) -> Vec<(usize, String)> {
-    let all = 0..run.header.plan.cases.len();
-    let chosen = |case: usize| {
-        let of_arm = |proofs: &ArmProofs| proofs.chosen.iter().position(|of| of.cases.contains(&case));
-        run.proofs.iter().map(of_arm).collect::<Vec<_>>()
-    };
-    let kin = |case: usize| all.clone().filter(move |other| label(run, *other) == label(run, case));
-    let alike = |case: usize| kin(case).all(|other| chosen(other) == chosen(case));
-    let shown = all.clone().filter(|case| !alike(*case) || kin(*case).next() == Some(*case));
-    let named = |case: usize| {
-        let mode = if alike(case) { String::new() } else { format!(" {}", run.header.plan.cases[case].mode) };
-        (case, label(run, case) + &mode)
-    };
-    shown.map(named).collect()
+/// What NCCL chose for these arms and cases, `most` rows at most: size by size, under [`HEADS`].
+pub(super) fn rows(run: &Run, arms: &[Arm], cases: &[usize], most: usize) -> Vec<[String; 7]> {
+    let proofs: Vec<&ArmProofs> = run.proofs.iter().filter(|proofs| arms.contains(&proofs.arm)).collect();
+    let mut rows = Vec::new();
+    for (case, size) in distinct(run, cases) {
+        for proofs in &proofs {
+            let Some(of) = proofs.chosen.iter().find(|of| of.cases.contains(&case)) else { continue };
+            if rows.len() == most {
+                return rows;
+            }
+            rows.push(row(size.clone(), name(run, proofs.arm), &of.what));
+        }
+    }
+    rows
+}
+
+fn row(size: String, set: String, Chosen { used, transports, rings }: &Chosen) -> [String; 7] {
+    let words = |of: &dyn Fn(&Used) -> String| joined(used.iter().map(of));
+    let ways = transports.iter().map(|(way, pairs)| format!("{way} {pairs}"));
+    let rings = rings.iter().map(|ring| format!("{} × {}, {}", ring.channels, ring.bandwidth.0, ring.intra));
+    [
+        size,
+        set,
+        words(&|used| format!("{} {}", used.algorithm, used.protocol)),
+        words(&|used| used.channels.map_or("?".to_owned(), |channels| channels.most().to_string())),
+        words(&|used| used.threads().map_or("?".to_owned(), |threads| threads.to_string())),
+        joined(ways),
+        joined(rings),
+    ]
+}
+
+/// Of these cases those to show: one for each size whose choices are the same in all modes, else one for each mode, which is
+/// named.
+fn distinct(run: &Run, cases: &[usize]) -> Vec<(usize, String)> {
+    let mut by_case: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
+    for (arm, proofs) in run.proofs.iter().enumerate() {
+        for (at, of) in proofs.chosen.iter().enumerate() {
+            of.cases.iter().for_each(|case| by_case.entry(*case).or_default().push((arm, at)));
+        }
+    }
+    let mut kin: IndexMap<String, Vec<usize>> = IndexMap::new();
+    cases.iter().for_each(|case| kin.entry(label(run, *case)).or_default().push(*case));
+    let mut shown: Vec<(usize, String)> = Vec::new();
+    for (label, cases) in kin {
+        if cases.iter().all(|case| by_case.get(case) == by_case.get(&cases[0])) {
+            shown.push((cases[0], label));
+        } else {
+            let named = |case: &usize| (*case, format!("{label} {}", run.header.plan.cases[*case].mode));
+            shown.extend(cases.iter().map(named));
+        }
+    }
+    shown.sort_by_key(|(case, _)| *case);
+    shown
 }
 
 /// What differs between ranks or visits, each once; `?` for what is not known.
@@ -105,7 +149,6 @@ fn variable(out: &mut String, run: &Run, proofs: &ArmProofs, cases: &[usize], pr
 mod tests {
     use super::*;
     use crate::plan::environment::Origin;
-    use crate::plan::schedule::Arm;
     use crate::record::fixture;
     use crate::record::proofs::OfCases;
 

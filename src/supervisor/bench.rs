@@ -9,13 +9,15 @@ use super::prepare::probe;
 use super::private::Private;
 use super::provenance;
 use super::visit::{Deadlines, Emulation, Setup};
+use super::wiring;
 use crate::error::{Error, Kind, Result};
 use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
-use crate::plan::schedule::{Library, Plan};
-use crate::record::run::{Backend, Header, LibraryFacts, Provenance, SCHEMA};
+use crate::plan::schedule::{Arm, Library, Plan};
+use crate::record::run::{Backend, ConfFile, Header, LibraryFacts, Provenance, SCHEMA};
+use crate::topology::Topology;
 use crate::wire::Probe;
 
 /// What was asked for.
@@ -27,6 +29,8 @@ pub struct Wanted {
     pub nccl: Vec<PathBuf>,
     /// How long each phase may take.
     pub deadlines: Deadlines,
+    /// Look at the links while data moves, too.
+    pub load: bool,
 }
 
 /// GPUs and libraries, each library tried once.
@@ -36,6 +40,8 @@ pub struct Bench {
     others: Vec<LibraryFacts>,
     /// GPUs by CUDA ordinal.
     pub gpus: Vec<Device>,
+    /// How all GPUs of the box are wired, with CUDA's numbers of those above.
+    pub topology: Topology,
     cuda: String,
     driver: Option<String>,
     processes: Vec<Process>,
@@ -60,18 +66,20 @@ impl Bench {
         let mut seen: Option<Probe> = None;
         for (index, found) in chosen.into_iter().enumerate() {
             let folder = private.library_folder(index, &found.path, emulation.is_some())?;
-            let probe = probe(&inherited, &folder, emulation.as_ref(), wanted.deadlines.setup, private, interrupted)?;
+            let limit = wanted.deadlines.setup;
+            let probe = probe(&inherited, &folder, emulation.as_ref(), limit, private, wanted.load, interrupted)?;
             let (version, loaded) = probe.nccl.clone().map_err(|error| unusable(&found, error))?;
             check_loaded(&found, loaded.as_deref())?;
             taken.push(Taken { found, version, folder });
             seen.get_or_insert(probe);
         }
         let probe = seen.expect("at least one library was chosen");
+        let topology = wiring::topology(&wiring::root(private, emulation.is_some()), &probe);
         let loads = probe.loads;
         let (cuda, gpus) = probe.cuda.map_err(no_driver)?;
         let (driver, processes) = probe.management.map_or((None, Vec::new()), |(driver, all)| (Some(driver), all));
         let others = others.iter().map(|other| facts(other, None)).collect();
-        Ok(Self { taken, others, gpus, cuda, driver, processes, loads, emulation })
+        Ok(Self { taken, others, gpus, topology, cuda, driver, processes, loads, emulation })
     }
 
     /// The libraries in the order they were asked for.
@@ -120,7 +128,6 @@ impl Bench {
     /// The header of a new run of `plan`.
     #[must_use]
     pub fn header(&self, plan: Plan) -> Header {
-        let variable = |name: &str| std::env::var(name).ok();
         let provenance = Provenance {
             host: provenance::host(),
             kernel: provenance::kernel(),
@@ -133,13 +140,24 @@ impl Bench {
             libraries: self.taken.iter().map(|taken| facts(&taken.found, Some(taken.version))).collect(),
             other_libraries: self.others.clone(),
             inherited: provenance::inherited(),
-            conf_files: provenance::conf_files(variable),
+            conf_files: self.conf_files(&plan),
             arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
             emulated: self.emulation.as_ref().map(|emulation| emulation.topology.clone()),
+            imported: None,
+            visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
+            topology: Some(self.topology.clone().with_ranks(&plan.devices, plan.ranks)),
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Header { schema: SCHEMA, version, backend, created: jiff::Timestamp::now(), provenance, plan }
+    }
+
+    /// NCCL's configuration files, as the workers of this plan read them.
+    fn conf_files(&self, plan: &Plan) -> Vec<ConfFile> {
+        let setup = self.setup(Deadlines::default());
+        let environment = |arm: Arm| (arm, plan.libraries[arm.library].version, setup.environment(plan, arm));
+        let arms: Vec<_> = plan.arms().map(environment).collect();
+        provenance::conf_files(arms.iter().map(|(arm, version, environment)| (*arm, *version, environment)))
     }
 
     /// Refuses to continue a run on a bench that is not the one it was begun on.

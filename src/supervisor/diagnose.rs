@@ -49,6 +49,22 @@ pub fn diagnose(plan: &Plan, visit: &Visit, log: &str) -> Option<Diagnosis> {
     Some(Diagnosis { sign, meaning, next })
 }
 
+/// What a line means by itself, whatever log it stands in.
+#[must_use]
+pub fn of_line(line: &str) -> Option<Diagnosis> {
+    let signs = Signs {
+        outcome: &Outcome::Completed,
+        text: line.to_lowercase(),
+        p2p: false,
+        ll128: false,
+        oversubscribed: false,
+        variables: Vec::new(),
+    };
+    let row = table::ROWS.iter().find(|row| (row.holds)(&signs))?;
+    let [sign, meaning, next] = [row.sign, row.meaning, row.next].map(str::to_owned);
+    Some(Diagnosis { sign, meaning, next })
+}
+
 impl<'a> Signs<'a> {
     fn of(plan: &Plan, visit: &'a Visit, log: &str) -> Self {
         let mut text = visit.outcome.to_string();

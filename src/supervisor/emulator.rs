@@ -1,7 +1,8 @@
 //! The emulator's shared object: where it lies beside the executable.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::beside;
 use crate::error::{Error, Kind, Result};
 
 /// What `--emulate` alone means: eight GPUs on four PCIe switches under two sockets.
@@ -12,16 +13,11 @@ pub const BOXES: [&str; 4] = [STANDARD, "8xpcie-flat", "4x4090-phb", "2xh200-nvl
 
 const FILE: &str = "libncclsweep_emulator.so";
 
-/// The emulator beside the running executable: in `deps` of a build, or in `lib/ncclsweep` of an installation.
+/// The emulator beside the running executable.
 pub fn find() -> Result<PathBuf> {
-    let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok()).unwrap_or_default();
-    let folder = executable.parent().unwrap_or(Path::new("."));
-    let places = [folder.join("deps").join(FILE), folder.join(FILE), folder.join("../lib/ncclsweep").join(FILE)];
-    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
-        let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+    beside::find(FILE).map_err(|looked| {
         Error::new(Kind::Environment, format!("cannot emulate: {FILE} is not beside the executable")).help(format!(
-            "looked for {}; it is built with the feature `emulator`, which is on by default",
-            looked.join(", ")
+            "looked for {looked}; `cargo build --release` in a clone leaves it in target/release/deps, copy it beside the executable"
         ))
     })
 }

@@ -136,6 +136,7 @@ mod tests {
         let gpus = before().gpus;
         Probe {
             loads: vec![Some(loads); gpus.len()],
+            wiring: crate::topology::Driver::default(),
             cuda: Ok(("13.0".to_owned(), gpus)),
             management: Ok(("580.159.04".to_owned(), Vec::new())),
             nccl: Ok((crate::nccl::version::NcclVersion::new(2, 28, 9), None)),

@@ -3,7 +3,9 @@
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
+pub mod audited;
 pub mod bench;
+mod beside;
 pub mod child;
 pub mod deadlines;
 pub mod diagnose;
@@ -11,12 +13,15 @@ pub mod emulator;
 pub mod health;
 pub mod isolate;
 pub mod library;
+pub mod look;
 pub mod nccl_log;
 pub mod prepare;
 pub mod private;
 pub mod provenance;
+pub mod python;
 mod risk;
 mod shm;
 pub mod sweep;
 pub mod visit;
 mod watch;
+pub mod wiring;

@@ -16,6 +16,8 @@ pub const PROBE: &str = "__probe";
 
 /// The name, in the folder of library links, by which the emulator is brought in for the host's raw clock.
 const EMULATED_CLOCK: &str = "libcuda.so.1";
+/// Its argument that asks for a look at the links while data moves.
+pub const UNDER_LOAD: &str = "load";
 
 /// Puts the folder of library links first on the loader's path; brings in the emulator when there is one.
 pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, emulation: Option<&Emulation>) {
@@ -32,23 +34,28 @@ pub(super) fn lead_to_libraries(environment: &mut Environment, folder: &Path, em
 /// Looks at the box of a run that is under way.
 pub(super) fn probe_again(setup: &Setup, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Probe> {
     let folder = setup.library_folders.first().map_or(Path::new(""), |folder| folder.as_path());
-    probe(&setup.inherited, folder, setup.emulation.as_ref(), setup.deadlines.setup, private, interrupted)
+    probe(&setup.inherited, folder, setup.emulation.as_ref(), setup.deadlines.setup, private, false, interrupted)
 }
 
 /// Looks at the box through the library links in `folder`; it may take as long as the start of a worker, since a driver that
-/// was not used since boot initialises every GPU first.
+/// was not used since boot initialises every GPU first. `load` asks for the links while data moves.
 pub fn probe(
     inherited: &[(String, String)],
     folder: &Path,
     emulation: Option<&Emulation>,
     limit: Duration,
     private: &Private,
+    load: bool,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe> {
     // The probe is no measurement: variables that could make NCCL talk or fail stay out of it.
     let mut environment = Environment::inherit(inherited.iter().cloned(), true);
     lead_to_libraries(&mut environment, folder, emulation);
-    let arguments = [PROBE.to_owned(), WIRE_FD.to_string()];
+    if emulation.is_some() {
+        environment.set("NCCLSWEEP_EMULATE_ROOT", &private.root().display().to_string(), Origin::Tool);
+    }
+    let mut arguments = vec![PROBE.to_owned(), WIRE_FD.to_string()];
+    arguments.extend(load.then(|| UNDER_LOAD.to_owned()));
     let output = private.file("probe.out");
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
     let failed =

@@ -68,6 +68,12 @@ impl Private {
         Ok(folder)
     }
 
+    /// What stands for `/` where the box is emulated.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.file("root")
+    }
+
     /// A file in it.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {

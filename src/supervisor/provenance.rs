@@ -1,9 +1,12 @@
 //! What can be read of the box without a GPU library: host, kernel, CPU, environment, NCCL's configuration files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::nccl::conf::{Files, Home, SYSTEM_FILE};
+use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
-use crate::plan::environment::is_nccl;
+use crate::plan::environment::{Environment, is_nccl};
+use crate::plan::schedule::Arm;
 use crate::record::run::ConfFile;
 
 /// Longest configuration file that is stored.
@@ -64,38 +67,73 @@ pub fn inherited() -> Vars {
     Vars::from_iter(variables)
 }
 
-/// NCCL's configuration files that exist: the user's and the system's.
+/// The configuration files that exist, as the NCCL of each arm reads them: `arms` are arms with the version of their library
+/// and their environment.
 #[must_use]
-pub fn conf_files(variable: impl Fn(&str) -> Option<String>) -> Vec<ConfFile> {
-    let user = variable("NCCL_CONF_FILE").map(PathBuf::from);
-    let user = user.or_else(|| variable("HOME").map(|home| Path::new(&home).join(".nccl.conf")));
-    user.into_iter().chain([PathBuf::from("/etc/nccl.conf")]).filter_map(|path| conf_file(&path)).collect()
+pub fn conf_files<'a>(arms: impl IntoIterator<Item = (Arm, NcclVersion, &'a Environment)>) -> Vec<ConfFile> {
+    let passwd = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir);
+    let passwd = passwd.and_then(|folder| folder.into_os_string().into_string().ok());
+    let (mut all, mut files): (Vec<Arm>, Vec<ConfFile>) = (Vec::new(), Vec::new());
+    for (arm, version, environment) in arms {
+        all.push(arm);
+        let (conf_file, home) = (environment.get("NCCL_CONF_FILE"), environment.get("HOME"));
+        let Files { user, system } = Files::of(Some(version), Home { conf_file, home, passwd: passwd.as_deref() });
+        for path in user.into_iter().chain([system]) {
+            let shown = path.display().to_string();
+            match files.iter_mut().find(|file| file.path == shown) {
+                Some(known) => known.arms.push(arm),
+                None => files.extend(conf_file_at(&path).map(|lines| ConfFile { path: shown, lines, arms: vec![arm] })),
+            }
+        }
+    }
+    for file in &mut files {
+        if file.arms == all {
+            file.arms.clear();
+        }
+    }
+    // In the order in which NCCL reads them: the system's last.
+    files.sort_by_key(|file| file.path == SYSTEM_FILE);
+    files
 }
 
-fn conf_file(path: &Path) -> Option<ConfFile> {
+/// The lines of the file at `path`, if there is one.
+fn conf_file_at(path: &Path) -> Option<Vec<String>> {
     let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-    let text = if size <= MAX_CONF { std::fs::read(path).ok()? } else { b"(too large to be stored)".to_vec() };
+    let text = if size <= MAX_CONF { std::fs::read(path).ok()? } else { b"# too large to be stored".to_vec() };
     let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect();
-    Some(ConfFile { path: path.display().to_string(), lines })
+    // What ends a line is a line feed alone: a carriage return is part of the value.
+    Some(text.strip_suffix('\n').unwrap_or(&text).split('\n').map(str::to_owned).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::environment::Origin;
 
     #[test]
-    fn the_users_file_is_the_one_the_variable_names_else_the_one_at_home() {
+    fn each_arm_reads_the_file_that_its_environment_and_its_version_lead_to() {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join(".nccl.conf"), "# a note\n\nNCCL_PROTO=LL\n").unwrap();
+        std::fs::write(home.path().join(".nccl.conf"), "# a note\n\nNCCL_PROTO=LL\r\n").unwrap();
         std::fs::write(home.path().join("other"), "NCCL_ALGO=Ring\n").unwrap();
-        let at_home = |name: &str| (name == "HOME").then(|| home.path().display().to_string());
-        let found = conf_files(at_home);
-        assert_eq!(found[0].lines, ["NCCL_PROTO=LL"]);
-        let named = |name: &str| match name {
-            "NCCL_CONF_FILE" => Some(home.path().join("other").display().to_string()),
-            _ => at_home(name),
-        };
-        assert_eq!(conf_files(named)[0].lines, ["NCCL_ALGO=Ring"]);
+        let mut plain = Environment::default();
+        plain.set("HOME", &home.path().display().to_string(), Origin::Inherited);
+        let mut named = plain.clone();
+        named.set("NCCL_CONF_FILE", &home.path().join("other").display().to_string(), Origin::Set);
+        let arm = |set| Arm { set, library: 0 };
+        let version = NcclVersion::new(2, 30, 7);
+        let found = conf_files([(arm(0), version, &plain), (arm(1), version, &named), (arm(2), version, &plain)]);
+        let ours: Vec<_> = found.iter().filter(|file| file.path != SYSTEM_FILE).collect();
+        assert_eq!(ours.len(), 2, "{found:?}");
+        assert_eq!(ours[0].arms, [arm(0), arm(2)]);
+        assert_eq!(ours[0].lines, ["# a note", "", "NCCL_PROTO=LL\r"]);
+        let setting = &ours[0].settings(Some(version))[0];
+        assert_eq!((&*setting.name, &*setting.value, setting.line), ("NCCL_PROTO", "LL", 3));
+        assert_eq!(ours[0].settings(Some(NcclVersion::new(2, 28, 3)))[0].value, "LL\r", "kept up to 2.29");
+        assert_eq!((ours[1].arms.as_slice(), &*ours[1].lines[0]), (&[arm(1)][..], "NCCL_ALGO=Ring"));
+
+        let all = conf_files([(arm(0), version, &plain), (arm(1), version, &plain)]);
+        assert_eq!(all[0].arms, [], "every arm reads it");
+        let old = conf_files([(arm(0), NcclVersion::new(2, 22, 3), &named)]);
+        assert!(old.iter().all(|file| !file.path.ends_with("other")), "2.23 brought NCCL_CONF_FILE");
     }
 }

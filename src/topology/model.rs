@@ -1,75 +1,15 @@
 //! The wiring as data: [`Topology`], its GPUs, the [`Path`] between any two of them and, where known, the PCIe tree.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-/// Address of a PCI function. Written `0000:3b:00.0`; `nvidia-smi`'s long domain and a missing domain are read as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct BusId {
-    /// PCI domain (segment).
-    pub domain: u32,
-    /// Bus.
-    pub bus: u8,
-    /// Device on the bus, below 32.
-    pub device: u8,
-    /// Function of the device, below 8.
-    pub function: u8,
-}
-
-/// What lies between two devices, in the words of `nvidia-smi topo -m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Path {
-    /// The same device.
-    Loc,
-    /// NVLinks, direct or through NVSwitch, and how many.
-    Nvl(Option<u32>),
-    /// One PCIe switch.
-    Pix,
-    /// Several PCIe switches, no host bridge.
-    Pxb,
-    /// One PCIe host bridge. NCCL says PHB also where `nvidia-smi` says NODE.
-    Phb,
-    /// Several host bridges of one NUMA node.
-    Node,
-    /// The interconnect between NUMA nodes.
-    Sys,
-    /// Not told.
-    Unknown,
-}
-
-/// Speed and width of a PCIe link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lanes {
-    /// PCIe generation, by the transfer rate.
-    pub generation: Option<u8>,
-    /// Lanes.
-    pub width: Option<u8>,
-}
-
-/// A device's end of its link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// What it runs at. An idle device lowers its speed, never its width.
-    pub now: Lanes,
-    /// What the device can.
-    pub max: Lanes,
-}
-
-/// The port above a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slot {
-    /// What the port can.
-    pub max: Lanes,
-    /// Whether access control (ACS) of the port sends peer-to-peer traffic up to the root instead of across the switch.
-    pub acs_redirect: Option<bool>,
-}
+use super::address::BusId;
+use super::driver::{GpuFacts, P2p};
+use super::host::Host;
+use super::link::{Lanes, Link, Slot};
+use super::path::Path;
 
 /// What a device of the PCIe tree is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A root complex.
@@ -85,7 +25,7 @@ pub enum Kind {
 }
 
 /// A node of the PCIe tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Device {
     /// What it is.
     pub kind: Kind,
@@ -102,18 +42,21 @@ pub struct Device {
 }
 
 /// A NUMA node, or what stands in for it where the platform names none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NumaNode {
     /// Its number.
     pub id: Option<u32>,
-    /// Its processor: architecture and vendor.
+    /// Its processor: model, or architecture and vendor.
     pub cpu: Option<String>,
+    /// Its logical CPUs, as a list of ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
     /// What hangs below.
     pub children: Vec<Device>,
 }
 
 /// A GPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Gpu {
     /// Number the driver gives it (in the order of the bus addresses).
     pub index: u32,
@@ -123,26 +66,55 @@ pub struct Gpu {
     pub numa: Option<u32>,
     /// CPUs it is near to, as a list of ranges.
     pub cpus: Option<String>,
+    /// Number CUDA gives it in the processes of a run (`CUDA_VISIBLE_DEVICES`); `None` when they do not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+    /// Ranks that run on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<u32>,
+    /// What the driver tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<GpuFacts>,
 }
 
 /// A network adapter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Nic {
     /// Its name.
     pub name: String,
 }
 
+/// Something that two sources tell differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Difference {
+    /// Of what: a GPU or a pair, by addresses, and what of it.
+    pub of: String,
+    /// What the kernel tells.
+    pub kernel: String,
+    /// What the driver tells.
+    pub driver: String,
+}
+
 /// How GPUs and network adapters of one box are wired.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Topology {
-    /// The GPUs, in ascending order of their number.
+    /// The GPUs: those of a run in the order of its ranks, then the others in ascending order of their number.
     pub gpus: Vec<Gpu>,
     /// The network adapters.
     pub nics: Vec<Nic>,
     /// The PCIe tree; empty where the source has none.
     pub numa: Vec<NumaNode>,
-    /// Square and symmetric, row by row over GPUs, then NICs.
-    paths: Vec<Path>,
+    /// The machine around them.
+    #[serde(default)]
+    pub host: Host,
+    /// What the kernel and the driver tell differently.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+    /// Rows of a square and symmetric matrix over GPUs, then NICs.
+    paths: Vec<Vec<Path>>,
+    /// Rows over GPUs: what the row's GPU may do with the column's memory. Empty where no driver was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    p2p: Vec<Vec<P2p>>,
 }
 
 impl Topology {
@@ -159,9 +131,8 @@ impl Topology {
             std::cmp::Ordering::Equal => Path::Loc,
             std::cmp::Ordering::Greater => path(column, row),
         };
-        let paths = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));
-        let paths = paths.map(|(row, column)| cell(row, column)).collect();
-        Self { gpus, nics, numa, paths }
+        let paths = (0..size).map(|row| (0..size).map(|column| cell(row, column)).collect()).collect();
+        Self { gpus, nics, numa, paths, ..Self::default() }
     }
 
     /// The path between two GPUs, by their positions in `gpus`; unknown where there is no such GPU.
@@ -189,11 +160,60 @@ impl Topology {
 
     /// Notes that NVLinks join two GPUs, by their positions in `gpus`: sysfs does not know of them, the driver does.
     pub fn set_nvlinks(&mut self, a: usize, b: usize, links: u32) {
-        let size = self.gpus.len() + self.nics.len();
         if a != b && a < self.gpus.len() && b < self.gpus.len() {
-            self.paths[a * size + b] = Path::Nvl(Some(links));
-            self.paths[b * size + a] = Path::Nvl(Some(links));
+            self.paths[a][b] = Path::Nvl(Some(links));
+            self.paths[b][a] = Path::Nvl(Some(links));
         }
+    }
+
+    /// What the driver says that one GPU may do with another's memory, by their positions in `gpus`.
+    #[must_use]
+    pub fn p2p(&self, from: usize, to: usize) -> P2p {
+        self.p2p.get(from).and_then(|row| row.get(to)).copied().unwrap_or_default()
+    }
+
+    /// Notes what the driver says of each two GPUs, by their positions in `gpus`.
+    pub(super) fn set_p2p(&mut self, p2p: impl Fn(usize, usize) -> P2p) {
+        let size = self.gpus.len();
+        self.p2p = (0..size).map(|from| (0..size).map(|to| p2p(from, to)).collect()).collect();
+    }
+
+    /// Whether the source told of peer-to-peer capabilities at all.
+    #[must_use]
+    pub fn knows_p2p(&self) -> bool {
+        !self.p2p.is_empty()
+    }
+
+    /// The GPU's node of the PCIe tree, by its position in `gpus`.
+    #[must_use]
+    pub fn device(&self, gpu: usize) -> Option<&Device> {
+        fn find(devices: &[Device], gpu: usize) -> Option<&Device> {
+            devices.iter().find_map(|device| match device.kind {
+                Kind::Gpu(at) if at == gpu => Some(device),
+                _ => find(&device.children, gpu),
+            })
+        }
+        self.numa.iter().find_map(|node| find(&node.children, gpu))
+    }
+
+    /// The GPU's link now and at its best, of the kernel where it tells, else of the driver; by its position in `gpus`.
+    #[must_use]
+    pub fn link(&self, gpu: usize) -> Link {
+        let kernel = self.device(gpu).map(|device| device.link).unwrap_or_default();
+        let driver = self.gpus.get(gpu).and_then(|gpu| gpu.driver.as_ref()).map(|facts| facts.link).unwrap_or_default();
+        Link { now: kernel.now.or(driver.now), max: kernel.max.or(driver.max) }
+    }
+
+    /// The GPU's link while data was moving, where that was looked at; by its position in `gpus`.
+    #[must_use]
+    pub fn loaded_link(&self, gpu: usize) -> Option<Lanes> {
+        self.gpus.get(gpu)?.driver.as_ref()?.loaded
+    }
+
+    /// What the port above the GPU can; by its position in `gpus`.
+    #[must_use]
+    pub fn slot(&self, gpu: usize) -> Slot {
+        self.device(gpu).map(|device| device.slot).unwrap_or_default()
     }
 
     /// Position of the GPU at a bus address.
@@ -202,194 +222,43 @@ impl Topology {
         self.gpus.iter().position(|gpu| gpu.bus_id == Some(bus_id))
     }
 
+    /// The same box with its GPUs in another order: `order` has each position once.
+    pub(super) fn reordered(self, order: &[usize]) -> Self {
+        let old = |at: usize| order.get(at).copied().unwrap_or(at);
+        let peers = |a, b| self.p2p(old(a), old(b));
+        let mut new = Self::new(
+            order.iter().map(|&at| self.gpus[at].clone()).collect(),
+            self.nics.clone(),
+            self.numa.clone(),
+            |a, b| self.cell(old(a), old(b)),
+        );
+        if self.knows_p2p() {
+            new.set_p2p(peers);
+        }
+        let place = |was: usize| order.iter().position(|&at| at == was).unwrap_or(was);
+        new.numa.iter_mut().flat_map(|node| &mut node.children).for_each(|device| device.renumber(&place));
+        Self { host: self.host, differences: self.differences, ..new }
+    }
+
     /// A cell of the square over GPUs, then NICs.
     pub(super) fn cell(&self, row: usize, column: usize) -> Path {
-        let size = self.gpus.len() + self.nics.len();
-        self.paths.get(row * size + column).copied().unwrap_or(Path::Unknown)
+        self.paths.get(row).and_then(|row| row.get(column)).copied().unwrap_or(Path::Unknown)
     }
 }
 
-impl Path {
-    /// Rank among the paths, nearest first.
-    #[must_use]
-    pub fn distance(self) -> Option<u8> {
-        Some(match self {
-            Self::Loc => 0,
-            Self::Nvl(_) => 1,
-            Self::Pix => 2,
-            Self::Pxb => 3,
-            Self::Phb => 4,
-            Self::Node => 5,
-            Self::Sys => 6,
-            Self::Unknown => return None,
-        })
-    }
-}
-
-impl Link {
-    /// The widest link both ends allow; `None` while one end is unknown.
-    #[must_use]
-    pub fn width_possible(&self, slot: &Slot) -> Option<u8> {
-        Some(self.max.width?.min(slot.max.width?))
-    }
-
-    /// The fastest generation both ends allow; `None` while one end is unknown.
-    #[must_use]
-    pub fn generation_possible(&self, slot: &Slot) -> Option<u8> {
-        Some(self.max.generation?.min(slot.max.generation?))
-    }
-
-    /// Whether the link runs on fewer lanes than both ends allow: power saving never does that, dirt and bad risers do.
-    #[must_use]
-    pub fn is_narrow(&self, slot: &Slot) -> Option<bool> {
-        Some(self.now.width? < self.width_possible(slot)?)
-    }
-}
-
-impl Lanes {
-    /// From sysfs's or NCCL's texts: a speed such as `16.0 GT/s PCIe`, a width such as `16`. Both may be unknown there.
-    pub(super) fn read(speed: Option<&str>, width: Option<&str>) -> Self {
-        let rate = speed.and_then(|speed| speed.split_whitespace().next()?.parse::<f64>().ok());
-        let rates = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0];
-        let generation = rate.and_then(|rate| rates.iter().position(|&known| known == rate)).map(|at| at as u8 + 1);
-        // 0 and 255 are what hypervisors and failed reads leave; PCIe has no link wider than 32 lanes.
-        let width = width.and_then(|width| width.trim().parse().ok()).filter(|width| (1..=32).contains(width));
-        Self { generation, width }
-    }
-}
-
-impl fmt::Display for Lanes {
-    /// `Gen4 x16`, with `?` for what is unknown.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = |value: Option<u8>| value.map_or_else(|| "?".into(), |value| value.to_string());
-        f.pad(&format!("Gen{} x{}", known(self.generation), known(self.width)))
-    }
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Loc => f.pad("X"),
-            Self::Nvl(Some(links)) => f.pad(&format!("NV{links}")),
-            Self::Nvl(None) => f.pad("NVL"),
-            Self::Pix => f.pad("PIX"),
-            Self::Pxb => f.pad("PXB"),
-            Self::Phb => f.pad("PHB"),
-            Self::Node => f.pad("NODE"),
-            Self::Sys => f.pad("SYS"),
-            Self::Unknown => f.pad("?"),
+impl Device {
+    /// Gives the GPUs of this subtree other positions.
+    pub(super) fn renumber(&mut self, place: &impl Fn(usize) -> usize) {
+        if let Kind::Gpu(at) = &mut self.kind {
+            *at = place(*at);
         }
+        self.children.iter_mut().for_each(|child| child.renumber(place));
     }
 }
-
-impl FromStr for Path {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        Ok(match word {
-            "X" | "LOC" => Self::Loc,
-            "NVL" => Self::Nvl(None),
-            "PIX" => Self::Pix,
-            "PXB" => Self::Pxb,
-            "PHB" => Self::Phb,
-            "NODE" => Self::Node,
-            // `SOC` is what drivers before 375 wrote.
-            "SYS" | "SOC" => Self::Sys,
-            "?" | "N/A" => Self::Unknown,
-            _ => match word.strip_prefix("NV").map(str::parse) {
-                Some(Ok(links)) => Self::Nvl(Some(links)),
-                _ => return Err(format!("`{word}` is no kind of path")),
-            },
-        })
-    }
-}
-
-impl fmt::Display for BusId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function))
-    }
-}
-
-impl FromStr for BusId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (rest, function) = text.rsplit_once('.')?;
-            let (rest, device) = rest.rsplit_once(':')?;
-            let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-            let hex = |digits: &str, limit: u32| {
-                let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-                u32::from_str_radix(digits, 16).ok().filter(|&value| plain && value <= limit)
-            };
-            Some(Self {
-                domain: hex(domain, u32::MAX)?,
-                bus: hex(bus, 0xff)? as u8,
-                device: hex(device, 0x1f)? as u8,
-                function: hex(function, 7)? as u8,
-            })
-        };
-        parse().ok_or_else(|| format!("`{text}` is no PCI address"))
-    }
-}
-
-/// Texts in files, by the forms above.
-macro_rules! as_text {
-    ($type:ty) => {
-        impl From<$type> for String {
-            fn from(value: $type) -> Self {
-                value.to_string()
-            }
-        }
-
-        impl TryFrom<String> for $type {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
-            }
-        }
-    };
-}
-
-as_text!(Path);
-as_text!(BusId);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_read_in_the_forms_of_sysfs_and_nvidia_smi() {
-        let expected = BusId { domain: 0, bus: 0x3b, device: 0, function: 0 };
-        for text in ["0000:3b:00.0", "00000000:3B:00.0", "3b:00.0"] {
-            assert_eq!(text.parse(), Ok(expected), "{text}");
-        }
-        assert_eq!(expected.to_string(), "0000:3b:00.0");
-        for text in ["fffffff:ff:ff.0", "0000:3b:00", "0000:+3b:00.0", "", "0000:3b:00.8"] {
-            assert!(text.parse::<BusId>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn lanes_nobody_can_have_are_unknown() {
-        let lanes = |speed, width| Lanes::read(Some(speed), Some(width)).to_string();
-        assert_eq!(lanes("16.0 GT/s PCIe", "16"), "Gen4 x16");
-        assert_eq!(lanes("32 GT/s", "8\n"), "Gen5 x8");
-        assert_eq!(lanes("Unknown speed", "255"), "Gen? x?");
-        assert_eq!(lanes("", "0"), "Gen? x?");
-        assert_eq!(Lanes::read(None, None), Lanes::default());
-    }
-
-    #[test]
-    fn a_link_is_narrow_only_when_both_ends_allow_more() {
-        let lanes = |width| Lanes { generation: Some(4), width: Some(width) };
-        let link = Link { now: lanes(8), max: lanes(16) };
-        let slot = |max| Slot { max, acs_redirect: None };
-        assert_eq!(link.is_narrow(&slot(lanes(16))), Some(true));
-        assert_eq!(link.is_narrow(&slot(lanes(8))), Some(false));
-        assert_eq!(link.is_narrow(&slot(Lanes::default())), None);
-    }
 
     #[test]
     fn nvlinks_are_noted_both_ways_and_between_gpus_only() {

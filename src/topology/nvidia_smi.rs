@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::model::{Gpu, Nic, Path, Topology};
+use super::model::{Gpu, Nic, Topology};
+use super::path::Path;
 use crate::error::{Error, Result};
 
 /// The topology in `text`, which came from the file `name`.
@@ -231,9 +232,9 @@ fn assemble(
     }
     let gpu = |name: &&str| Gpu {
         index: gpu_index(name).unwrap_or_default(),
-        bus_id: None,
         numa: rows[*name].numa,
         cpus: rows[*name].cpus.map(str::to_owned),
+        ..Gpu::default()
     };
     let (gpus, nics) = header.names.split_at(header.gpus);
     let full_names = nic_legend(lines);

@@ -6,8 +6,11 @@
 use std::fs;
 use std::path::{Path as FilePath, PathBuf};
 
+use super::address::BusId;
 use super::config_space::acs_redirect;
-use super::model::{BusId, Device, Gpu, Kind, Lanes, Link, Nic, NumaNode, Slot, Topology};
+use super::host::Host;
+use super::link::{Lanes, Link, Slot};
+use super::model::{Device, Gpu, Kind, Nic, NumaNode, Topology};
 use super::tree::Places;
 use crate::error::{Error, Kind as ErrorKind, Result};
 
@@ -33,6 +36,7 @@ pub fn probe(root: &FilePath) -> Result<Topology> {
                     bus_id: Some(endpoint.bus_id),
                     numa: endpoint.numa,
                     cpus: text(&endpoint.folder, "local_cpulist"),
+                    ..Gpu::default()
                 });
                 Kind::Gpu(gpus.len() - 1)
             }
@@ -44,8 +48,21 @@ pub fn probe(root: &FilePath) -> Result<Topology> {
         hang(&mut numa, endpoint, kind);
     }
     numa.sort_by_key(|node: &NumaNode| node.id.map_or(u32::MAX, |id| id));
+    let cpu = cpu_model(root);
+    for node in &mut numa {
+        node.cpu.clone_from(&cpu);
+        let folder = node.id.map(|id| root.join(format!("sys/devices/system/node/node{id}")));
+        node.cpus = folder.and_then(|folder| text(&folder, "cpulist"));
+    }
     let places = Places::of(&numa, gpus.len(), nics.len());
-    Ok(Topology::new(gpus, nics, numa, |a, b| places.path(a, b)))
+    let groups: Vec<u32> = endpoints
+        .iter()
+        .filter(|e| matches!(e.function, Function::Gpu))
+        .filter_map(|e| iommu_group(&e.folder))
+        .collect();
+    let mut topology = Topology::new(gpus, nics, numa, |a, b| places.path(a, b));
+    topology.host = Host::read(root, &groups);
+    Ok(topology)
 }
 
 /// A GPU or network adapter and the way to it.
@@ -96,7 +113,7 @@ impl Endpoint {
 /// is one node, the upstream port; the other ports are slots.
 fn hang(numa: &mut Vec<NumaNode>, endpoint: &Endpoint, kind: Kind) {
     let at = numa.iter().position(|node| node.id == endpoint.numa).unwrap_or_else(|| {
-        numa.push(NumaNode { id: endpoint.numa, cpu: None, children: Vec::new() });
+        numa.push(NumaNode { id: endpoint.numa, ..NumaNode::default() });
         numa.len() - 1
     });
     let mut children = &mut numa[at].children;
@@ -137,15 +154,24 @@ fn device(folder: &FilePath, port: Option<&PathBuf>, kind: Kind) -> Device {
         max: lanes(port, "max"),
         acs_redirect: fs::read(port.join("config")).ok().and_then(|config| acs_redirect(&config)),
     };
-    let group = fs::read_link(folder.join("iommu_group")).ok();
     Device {
         kind,
         bus_id: bus_id(folder),
         link: Link { now: lanes(folder, "current"), max: lanes(folder, "max") },
         slot: port.map(slot).unwrap_or_default(),
-        iommu_group: group.and_then(|group| group.file_name()?.to_str()?.parse().ok()),
+        iommu_group: iommu_group(folder),
         children: Vec::new(),
     }
+}
+
+/// Model of the processors: boxes with several have them all alike.
+fn cpu_model(root: &FilePath) -> Option<String> {
+    let info = fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
+    info.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned()))
+}
+
+fn iommu_group(folder: &FilePath) -> Option<u32> {
+    file_name(&fs::read_link(folder.join("iommu_group")).ok()?)?.parse().ok()
 }
 
 /// What NCCL and people call the adapter: its InfiniBand device, else its network interface.

@@ -1,6 +1,7 @@
 //! The [`Path`] between devices of a PCIe tree: what the lowest node above both of them is.
 
-use super::model::{Device, Kind, NumaNode, Path};
+use super::model::{Device, Kind, NumaNode};
+use super::path::Path;
 
 /// Where the GPUs and NICs of a tree hang.
 pub(super) struct Places {

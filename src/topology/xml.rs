@@ -9,7 +9,11 @@ use std::ops::Range;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::model::{BusId, Device, Gpu, Kind, Lanes, Link, Nic, NumaNode, Path, Slot, Topology};
+use super::address::BusId;
+use super::cpus::CpuList;
+use super::link::{Lanes, Link, Slot};
+use super::model::{Device, Gpu, Kind, Nic, NumaNode, Topology};
+use super::path::Path;
 use super::tree::Places;
 use crate::error::{Error, Result};
 
@@ -122,7 +126,7 @@ impl Dump {
                 Some(Node::Numa(numa)) => numa.children.push(device),
                 Some(Node::Device(above)) => above.children.push(device),
                 // A device below no <cpu> hangs nowhere we know.
-                None => self.numa.push(NumaNode { id: None, cpu: None, children: vec![device] }),
+                None => self.numa.push(NumaNode { children: vec![device], ..NumaNode::default() }),
             },
             None => {}
         }
@@ -144,18 +148,23 @@ impl Dump {
         let index = attributes.get("dev").ok_or("a <gpu> without dev")?;
         let index = index.parse().map_err(|_| format!("dev=\"{index}\" is no number of a GPU"))?;
         let position = self.gpus.len();
-        let numa = self.open.iter().find_map(|open| match &open.node {
-            Some(Node::Numa(numa)) => numa.id,
+        let node = self.open.iter().find_map(|open| match &open.node {
+            Some(Node::Numa(numa)) => Some((numa.id, numa.cpus.clone())),
             _ => None,
         });
+        let (numa, cpus) = node.unwrap_or_default();
         let device = self.device_above().ok_or("a <gpu> outside a <pci>")?;
-        if matches!(device.kind, Kind::Gpu(_)) {
+        let rank = attributes.get("rank").and_then(|rank| rank.parse().ok());
+        if let Kind::Gpu(known) = device.kind {
             // Several ranks on one GPU: it is there already.
+            let ranks = &mut self.gpus[known].0.ranks;
+            ranks.extend(rank.filter(|rank| !ranks.contains(rank)));
             return Ok(());
         }
         device.kind = Kind::Gpu(position);
         let bus_id = device.bus_id;
-        self.gpus.push((Gpu { index, bus_id, numa, cpus: None }, Vec::new()));
+        let ranks = rank.into_iter().collect();
+        self.gpus.push((Gpu { index, bus_id, numa, cpus, ranks, ..Gpu::default() }, Vec::new()));
         Ok(())
     }
 
@@ -206,16 +215,10 @@ impl Dump {
         let mut order: Vec<_> = (0..self.gpus.len()).collect();
         order.sort_by_key(|&at| self.gpus[at].0.index);
         let new_place: HashMap<_, _> = order.iter().enumerate().map(|(new, &old)| (old, new)).collect();
-        self.numa.iter_mut().flat_map(|numa| &mut numa.children).for_each(|device| renumber(device, &new_place));
+        let place = |old: usize| new_place.get(&old).copied().unwrap_or(old);
+        self.numa.iter_mut().flat_map(|numa| &mut numa.children).for_each(|device| device.renumber(&place));
         self.gpus.sort_by_key(|(gpu, _)| gpu.index);
     }
-}
-
-fn renumber(device: &mut Device, new_place: &HashMap<usize, usize>) {
-    if let Kind::Gpu(at) = &mut device.kind {
-        *at = new_place.get(at).copied().unwrap_or(*at);
-    }
-    device.children.iter_mut().for_each(|child| renumber(child, new_place));
 }
 
 fn sum(links: &[NvLink], which: impl Fn(&NvLink) -> bool) -> u32 {
@@ -241,7 +244,16 @@ fn numa_node(attributes: &Attributes) -> NumaNode {
         (vendor, arch) => vendor.or(arch),
     };
     // -1 is "the platform does not tell".
-    NumaNode { id: word("numaid").and_then(|id| id.parse().ok()), cpu, children: Vec::new() }
+    let id = word("numaid").and_then(|id| id.parse().ok());
+    NumaNode { id, cpu, cpus: word("affinity").and_then(|mask| cpus_of_mask(&mask)), children: Vec::new() }
+}
+
+/// The CPUs of a mask as NCCL writes it: words of 32 bits in hexadecimal, the highest first.
+fn cpus_of_mask(mask: &str) -> Option<String> {
+    let words: Option<Vec<u64>> =
+        mask.split(',').rev().map(|word| u64::from(u32::from_str_radix(word, 16).ok()?).into()).collect();
+    let words: Vec<u64> = words?.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 32).collect();
+    CpuList::of_mask(&words).map(|cpus| cpus.to_string())
 }
 
 fn pci_device(attributes: &Attributes) -> Result<Device, String> {

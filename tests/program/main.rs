@@ -3,12 +3,15 @@
 //! Every run starts in a cleared environment, in a folder of its own, with a fixed seed. Several `--nccl` in one run are not
 //! tested here: the emulator is one library; see `results/` for runs of real ones.
 
+mod bad_values;
 mod cases;
+mod doctor;
 mod environment;
 mod failures;
 mod interrupt;
 mod output;
 mod settings;
 mod support;
+mod topo;
 mod usage;
 mod verdicts;

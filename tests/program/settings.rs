@@ -108,10 +108,29 @@ fn settings_that_took_effect_are_proven_at_every_size() {
     assert!(cells(&run, "pcie-ll").iter().all(|cell| cell.applied == Applied::Applied), "{}", MAIN.stdout);
 }
 
+/// The user's file is in `$HOME` since 2.30.
+const READS_HOME: (&str, &str) = ("NCCLSWEEP_EMULATE_NCCL", "2.30.7");
+
 #[test]
-fn configuration_files_of_nccl_are_recorded() {
-    let program = Program::least("").file(".nccl.conf", "# mine\nNCCL_DEBUG=WARN\n").keeping(OUT);
+fn configuration_files_of_nccl_are_recorded_and_what_they_set_is_found_there() {
+    let program = Program::least("--set ll:NCCL_PROTO=LL --wrap").args(["env -u NCCL_PROTO"]).keeping(OUT);
+    let program = program.env(READS_HOME.0, READS_HOME.1).file(".nccl.conf", "# mine\nNCCL_PROTO=LL\n");
     let run = program.run().exits(5).document();
     let users = run.header.provenance.conf_files.iter().find(|file| file.path.ends_with(".nccl.conf")).unwrap();
-    assert_eq!(users.lines, ["NCCL_DEBUG=WARN"]);
+    assert_eq!(users.lines, ["# mine", "NCCL_PROTO=LL"]);
+    assert!(users.is_read_by(run.header.plan.arms().next().unwrap()));
+    assert_eq!(value(&run, "ll", "NCCL_PROTO"), None);
+    let proof = &run.proofs[1].variables[0].what;
+    let place = format!("seen: NCCL_PROTO=LL in {}:2", users.path);
+    assert!(proof.name == "NCCL_PROTO" && proof.evidence.contains(&place), "{:?}", proof.evidence);
+    assert_eq!(cells(&run, "ll")[0].applied, Applied::Applied);
+}
+
+#[test]
+fn a_line_that_nccl_passes_over_sets_nothing_here_either() {
+    let program = Program::least("--set ll:NCCL_PROTO=LL --wrap").args(["env -u NCCL_PROTO"]).keeping(OUT);
+    let program = program.env(READS_HOME.0, READS_HOME.1).file(".nccl.conf", " NCCL_PROTO=LL\n");
+    let run = program.run().document();
+    let proof = &run.proofs[1].variables[0].what;
+    assert!(!proof.evidence.iter().any(|line| line.contains(".nccl.conf")), "{:?}", proof.evidence);
 }

@@ -4,9 +4,11 @@
 use clap::{Parser, Subcommand};
 
 mod calibrate;
+mod replay;
 mod simulate;
 mod soak;
 mod table;
+mod versus;
 
 #[derive(Parser)]
 #[command(about)]
@@ -21,15 +23,21 @@ enum Chore {
     Calibrate,
     /// Simulate runs with a known truth and count what the statistics say of them
     Simulate(simulate::Args),
+    /// Cut recorded rounds into disjoint runs and judge each as if it had been measured alone
+    Replay(replay::Args),
     /// Try to lose results: every fault in every phase, kills at random moments
     Soak(soak::Args),
+    /// This program and nccl-tests' all_reduce_perf by turns on the same GPUs
+    Versus(versus::Args),
 }
 
 fn main() -> miette::Result<()> {
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,
+        Chore::Replay(args) => replay::run(&args)?,
         Chore::Soak(args) => soak::run(&args)?,
+        Chore::Versus(args) => versus::run(&args)?,
     }
     Ok(())
 }

@@ -134,7 +134,9 @@ fn described<'a>(call: &'a AllReduce, choice: &'a Choice, captured: bool) -> pro
         receive: call.receive,
         count: call.count,
         operation: call.operation as u32,
-        number: call.comm.calls.fetch_add(u64::from(!captured), Ordering::Relaxed),
+        // Since 2.26 captured calls are not numbered.
+        number: call.comm.calls.fetch_add(u64::from(!captured || !settings::get().nccl.since(26)), Ordering::Relaxed),
+        captured,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::PoisonError;
 
 use super::comm::Comm;
-use super::log;
 use super::tuning::{RING, TREE};
+use super::{env, log};
 use crate::settings::Version;
 use crate::topology::Transport;
 
@@ -60,10 +60,27 @@ fn tell(comm: &Comm, channel: usize, from: usize, to: usize) {
             log::info(log::INIT | log::P2P, &line);
         }
         Transport::HostMemory => {
+            tell_buffers(comm, channel);
             let way = if comm.plan.version >= Version::new(2, 30, 7) { "direct" } else { "direct/direct" };
             log::info(log::INIT | log::SHM, &format!("Channel {channel:02} : {pair} via SHM/{way}"));
         }
         Transport::Socket => tell_socket(comm, channel, from, to, "send"),
+    }
+}
+
+/// What a connection through host memory needs: the receiver's end has the buffers of all protocols, the sender's a page. Threads
+/// of one process share mapped files.
+fn tell_buffers(comm: &Comm, channel: usize) {
+    if !comm.plan.version.since(24) {
+        return;
+    }
+    let set = |name: &'static str, default: i64| env::parameter(name).filter(|bytes| *bytes >= 0).unwrap_or(default);
+    let buffers =
+        set("NCCL_BUFFSIZE", 4 << 20) + set("NCCL_LL_BUFFSIZE", 512 << 10) + set("NCCL_LL128_BUFFSIZE", 4_915_200);
+    for (end, bytes) in [("r", 4096 + buffers), ("s", 4096)] {
+        let file = format!("{end}{:02x}{:03x}", comm.rank, channel);
+        let line = format!("MMAP allocated shareable host buffer /dev/shm/nccl-{file} size {bytes} ptr 0x7f0000000000");
+        log::info(log::SHM, &line);
     }
 }
 

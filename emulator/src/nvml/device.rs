@@ -139,6 +139,21 @@ extern "C" fn nvmlDeviceGetPciInfo_v3(device: Handle, info: *mut PciInfo) -> u32
     )
 }
 
+impl PciInfo {
+    /// What stands for an NVSwitch in a guest.
+    pub(super) fn nowhere() -> PciInfo {
+        PciInfo {
+            legacy_id: [0; 16],
+            domain: 0x0FFF_FFFF,
+            bus: 0xFF,
+            device: 0x1F,
+            device_id: 0,
+            subsystem_id: 0,
+            id: padded("fffffff:ff:ff.0"),
+        }
+    }
+}
+
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
     bytes[..text.len()].copy_from_slice(text.as_bytes());

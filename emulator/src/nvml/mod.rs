@@ -91,6 +91,13 @@ extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> u32 {
     if !settings::sound() {
         return INVALID_ARGUMENT;
     }
+    let settings = settings::get();
+    if let Some(root) = &settings.root
+        && let Err(error) = crate::topology::sysfs::write(root, settings.machine, &settings.ailments)
+    {
+        eprintln!("ncclsweep emulator: cannot write {}: {error}", root.display());
+        return INVALID_ARGUMENT;
+    }
     INITIALISED.store(true, Ordering::Release);
     SUCCESS
 }

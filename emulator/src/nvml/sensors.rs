@@ -1,9 +1,9 @@
 //! Memory, clocks, temperature, power, links and modes: a healthy, idle box unless a fault or a busy pid says otherwise.
 
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ffi::{c_int, c_uint, c_ulong, c_ulonglong};
 
 use super::{Handle, INVALID_ARGUMENT, NOT_SUPPORTED, Nvml, code, give, gpu, machine, wedged};
-use crate::{ailment, settings};
+use crate::{ailment, engine, settings};
 
 /// `NVML_ERROR_NO_PERMISSION`.
 const NO_PERMISSION: u32 = 4;
@@ -159,22 +159,28 @@ extern "C" fn nvmlDeviceGetPcieReplayCounter(device: Handle, count: *mut c_uint)
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(device: Handle, generation: *mut c_uint) -> u32 {
-    give(generation, gpu(device).map(|_| machine().pcie_generation()))
+    let now = |gpu| if machine().saves_power() && !awake(gpu) { 1 } else { machine().pcie_generation() };
+    give(generation, gpu(device).map(now))
+}
+
+/// Whether somebody uses the GPU: another process, or a context of this one.
+fn awake(gpu: usize) -> bool {
+    busy(gpu) || wedged() || engine::lock().devices.iter().any(|device| device.gpu == gpu && device.retained > 0)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMaxPcieLinkGeneration(device: Handle, generation: *mut c_uint) -> u32 {
-    nvmlDeviceGetCurrPcieLinkGeneration(device, generation)
+    give(generation, gpu(device).map(|_| machine().pcie_generation()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetCurrPcieLinkWidth(device: Handle, lanes: *mut c_uint) -> u32 {
-    give(lanes, gpu(device).map(|_| 16))
+    give(lanes, gpu(device).map(|gpu| ailment::width(&settings::get().ailments, gpu)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetMaxPcieLinkWidth(device: Handle, lanes: *mut c_uint) -> u32 {
-    nvmlDeviceGetCurrPcieLinkWidth(device, lanes)
+    give(lanes, gpu(device).map(|_| 16))
 }
 
 #[unsafe(no_mangle)]
@@ -229,7 +235,47 @@ extern "C" fn nvmlDeviceGetDisplayMode(device: Handle, mode: *mut c_uint) -> u32
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetNumaNodeId(device: Handle, node: *mut c_uint) -> u32 {
-    give(node, gpu(device).map(|gpu| machine().slots[gpu].socket))
+    give(node, gpu(device).and(Err(NOT_SUPPORTED)))
+}
+
+/// Masks in words of 64 bits, the lowest first.
+fn give_mask(bits: impl Iterator<Item = usize>, words: c_uint, to: *mut c_ulong) {
+    let mut mask = vec![0 as c_ulong; words as usize];
+    bits.for_each(|bit| {
+        if let Some(word) = mask.get_mut(bit / 64) {
+            *word |= 1 << (bit % 64);
+        }
+    });
+    mask.into_iter().enumerate().for_each(|(at, word)| {
+        crate::abi::put(to.wrapping_add(at), word);
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetCpuAffinity(device: Handle, words: c_uint, to: *mut c_ulong) -> u32 {
+    code(gpu(device).map(|gpu| {
+        let list = machine().cpus[machine().slots[gpu].socket as usize];
+        let ranges = list.split(',').filter_map(|range| range.split_once('-'));
+        let cpus = ranges.filter_map(|(first, last)| Some(first.parse().ok()?..=last.parse().ok()?)).flatten();
+        give_mask(cpus, words, to);
+    }))
+}
+
+/// The host's memory near a GPU. (What `nvmlDeviceGetNumaNodeId` tells is the node of the GPU's own memory.)
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetMemoryAffinity(device: Handle, words: c_uint, to: *mut c_ulong, _scope: c_uint) -> u32 {
+    code(gpu(device).map(|gpu| give_mask(std::iter::once(machine().slots[gpu].socket as usize), words, to)))
+}
+
+/// All links go to a switch, which a guest sees at an address that is none.
+#[unsafe(no_mangle)]
+extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
+    device: Handle,
+    link: c_uint,
+    info: *mut super::device::PciInfo,
+) -> u32 {
+    let known = gpu(device).and_then(|_| if machine().nvlink && link < 18 { Ok(()) } else { Err(NOT_SUPPORTED) });
+    give(info, known.map(|()| super::device::PciInfo::nowhere()))
 }
 
 #[unsafe(no_mangle)]

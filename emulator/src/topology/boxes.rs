@@ -10,7 +10,7 @@
 //! memory is the default already. Their figures follow from the same model with hops of the same order; nobody measured
 //! them.
 
-use super::{Base, Gpu, Hop, HostCosts, Machine, Slot, Transport};
+use super::{Base, Gpu, Hop, HostCosts, Iommu, Machine, Slot, Transport};
 
 /// The names of all boxes; the first is the default.
 pub(crate) const NAMES: [&str; 4] = ["8xrtxpro6000-switch", "8xpcie-flat", "4x4090-phb", "2xh200-nvlink"];
@@ -54,7 +54,11 @@ static SWITCH: Machine = Machine {
         slot(1, 3, 0xA3),
         slot(1, 3, 0xA4),
     ],
+    cpu: "AMD EPYC 9355 32-Core Processor",
+    cpus: &["0-31,64-95", "32-63,96-127"],
     amd: true,
+    guest: false,
+    iommu: Iommu::Passthrough,
     nvlink: false,
     p2p: true,
     search_fails: true,
@@ -81,7 +85,11 @@ static FLAT: Machine = Machine {
         slot(0, 6, 0xC1),
         slot(0, 7, 0xE1),
     ],
+    cpu: "AMD EPYC 9554P 64-Core Processor",
+    cpus: &["0-127"],
     amd: true,
+    guest: false,
+    iommu: Iommu::Off,
     nvlink: false,
     p2p: false,
     search_fails: false,
@@ -104,7 +112,11 @@ static GEFORCE: Machine = Machine {
         ecc: false,
     },
     slots: &[slot(0, 0, 0x01), slot(0, 1, 0x25), slot(0, 2, 0x41), slot(0, 3, 0x61)],
+    cpu: "AMD EPYC 7313P 16-Core Processor",
+    cpus: &["0-31"],
     amd: true,
+    guest: false,
+    iommu: Iommu::Translating,
     nvlink: false,
     p2p: false,
     search_fails: false,
@@ -133,7 +145,11 @@ static H200: Machine = Machine {
         ecc: true,
     },
     slots: &[Slot { socket: 0, switch: 0, address: 0x60 }, Slot { socket: 0, switch: 1, address: 0x70 }],
+    cpu: "Intel(R) Xeon(R) Platinum 8481C",
+    cpus: &["0-31"],
     amd: false,
+    guest: true,
+    iommu: Iommu::Off,
     nvlink: true,
     p2p: true,
     search_fails: false,

@@ -2,6 +2,7 @@
 
 mod boxes;
 mod cost;
+pub(crate) mod sysfs;
 
 pub(crate) use boxes::{NAMES, by_name};
 pub(crate) use cost::{Base, Hop, Transfer, transfer_time};
@@ -98,13 +99,27 @@ pub(crate) struct HostCosts {
     pub eager_share: f64,
 }
 
+/// What the IOMMU does with the GPUs' addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Iommu {
+    Off,
+    Passthrough,
+    Translating,
+}
+
 /// An emulated box.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub name: &'static str,
     pub gpu: Gpu,
     pub slots: &'static [Slot],
+    /// Model of the processors, and the logical CPUs of each socket.
+    pub cpu: &'static str,
+    pub cpus: &'static [&'static str],
     pub amd: bool,
+    /// It is a virtual machine.
+    pub guest: bool,
+    pub iommu: Iommu,
     /// All GPUs joined by NVLink.
     pub nvlink: bool,
     /// The driver allows P2P over PCIe.
@@ -171,6 +186,11 @@ impl Machine {
     /// The PCIe generation of all slots.
     pub(crate) fn pcie_generation(&self) -> u32 {
         if self.gpu.capability < 90 { 4 } else { 5 }
+    }
+
+    /// Whether idle GPUs lower the speed of their links: cards do, boards of data centres do not.
+    pub(crate) fn saves_power(&self) -> bool {
+        self.gpu.capability != 90
     }
 
     pub(crate) fn pci_bus_id(&self, gpu: usize) -> String {

@@ -63,6 +63,10 @@ pub const ncclProfileProxyStep: ncclProfilerEventType = 16;
 pub const ncclProfileProxyCtrl: ncclProfilerEventType = 32;
 pub const ncclProfileKernelCh: ncclProfilerEventType = 64;
 pub const ncclProfileNetPlugin: ncclProfilerEventType = 128;
+pub const ncclProfileGroupApi: ncclProfilerEventType = 256;
+pub const ncclProfileCollApi: ncclProfilerEventType = 512;
+pub const ncclProfileP2pApi: ncclProfilerEventType = 1024;
+pub const ncclProfileKernelLaunch: ncclProfilerEventType = 2048;
 #[doc = " Event types: bits of the activation mask, and the value of a descriptor's `type`."]
 pub type ncclProfilerEventType = ::core::ffi::c_uint;
 #[doc = " A state an event moved to (`recordEventState`)."]
@@ -445,6 +449,127 @@ pub struct ncclProfiler_v4_t {
             context: *mut ::core::ffi::c_void,
             eHandle: *mut *mut ::core::ffi::c_void,
             eDescr: *mut ncclProfilerEventDescr_v4_t,
+        ) -> ncclResult_t,
+    >,
+    pub stopEvent: ::core::option::Option<unsafe extern "C" fn(eHandle: *mut ::core::ffi::c_void) -> ncclResult_t>,
+    pub recordEventState: ::core::option::Option<
+        unsafe extern "C" fn(
+            eHandle: *mut ::core::ffi::c_void,
+            eState: ncclProfilerEventState_t,
+            eStateArgs: *mut ncclProfilerEventStateArgs_v4_t,
+        ) -> ncclResult_t,
+    >,
+    pub finalize: ::core::option::Option<unsafe extern "C" fn(context: *mut ::core::ffi::c_void) -> ncclResult_t>,
+}
+#[doc = " A group of calls, as version 5 tells it."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerGroupApi_v5_t {
+    pub graphCaptured: u8,
+    pub groupDepth: ::core::ffi::c_int,
+}
+#[doc = " A call of a collective, as version 5 tells it."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerCollApi_v5_t {
+    pub func: *const ::core::ffi::c_char,
+    pub count: usize,
+    pub datatype: *const ::core::ffi::c_char,
+    pub root: ::core::ffi::c_int,
+    pub stream: *mut ::core::ffi::c_void,
+    pub graphCaptured: u8,
+}
+#[doc = " A point-to-point call of the API, as version 5 tells it."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerP2pApi_v5_t {
+    pub func: *const ::core::ffi::c_char,
+    pub count: usize,
+    pub datatype: *const ::core::ffi::c_char,
+    pub stream: *mut ::core::ffi::c_void,
+    pub graphCaptured: u8,
+}
+#[doc = " The launch of a kernel, as version 5 tells it."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerKernelLaunch_v5_t {
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[doc = " A collective, as version 5 tells it; its parent is the call of the API."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerColl_v5_t {
+    pub seqNumber: u64,
+    pub func: *const ::core::ffi::c_char,
+    pub sendBuff: *const ::core::ffi::c_void,
+    pub recvBuff: *mut ::core::ffi::c_void,
+    pub count: usize,
+    pub root: ::core::ffi::c_int,
+    pub datatype: *const ::core::ffi::c_char,
+    #[doc = " channels used; 0 where NCCL does not count them (CollNet)"]
+    pub nChannels: u8,
+    pub nWarps: u8,
+    pub algo: *const ::core::ffi::c_char,
+    pub proto: *const ::core::ffi::c_char,
+    pub parentGroup: *mut ::core::ffi::c_void,
+}
+#[doc = " A point-to-point operation, as version 5 tells it."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfilerP2p_v5_t {
+    pub func: *const ::core::ffi::c_char,
+    pub buff: *mut ::core::ffi::c_void,
+    pub datatype: *const ::core::ffi::c_char,
+    pub count: usize,
+    pub peer: ::core::ffi::c_int,
+    pub nChannels: u8,
+    pub parentGroup: *mut ::core::ffi::c_void,
+}
+#[doc = " Event descriptor of version 5."]
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ncclProfilerEventDescr_v5_t {
+    pub type_: u64,
+    pub parentObj: *mut ::core::ffi::c_void,
+    pub rank: ::core::ffi::c_int,
+    pub event: ncclProfilerEventDescr_v5_t_ncclProfilerEvent_v5,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union ncclProfilerEventDescr_v5_t_ncclProfilerEvent_v5 {
+    pub groupApi: ncclProfilerGroupApi_v5_t,
+    pub collApi: ncclProfilerCollApi_v5_t,
+    pub p2pApi: ncclProfilerP2pApi_v5_t,
+    pub kernelLaunch: ncclProfilerKernelLaunch_v5_t,
+    pub coll: ncclProfilerColl_v5_t,
+    pub p2p: ncclProfilerP2p_v5_t,
+    pub proxyOp: ncclProfilerProxyOp_t,
+    pub proxyStep: ncclProfilerProxyStep_t,
+    pub kernelCh: ncclProfilerKernelCh_v4_t,
+    pub netPlugin: ncclProfilerNetPlugin_t,
+}
+#[doc = " Version 5 of the plugin's table."]
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ncclProfiler_v5_t {
+    pub name: *const ::core::ffi::c_char,
+    pub init: ::core::option::Option<
+        unsafe extern "C" fn(
+            context: *mut *mut ::core::ffi::c_void,
+            commId: u64,
+            eActivationMask: *mut ::core::ffi::c_int,
+            commName: *const ::core::ffi::c_char,
+            nNodes: ::core::ffi::c_int,
+            nRanks: ::core::ffi::c_int,
+            rank: ::core::ffi::c_int,
+            logger: ncclDebugLogger_t,
+        ) -> ncclResult_t,
+    >,
+    pub startEvent: ::core::option::Option<
+        unsafe extern "C" fn(
+            context: *mut ::core::ffi::c_void,
+            eHandle: *mut *mut ::core::ffi::c_void,
+            eDescr: *mut ncclProfilerEventDescr_v5_t,
         ) -> ncclResult_t,
     >,
     pub stopEvent: ::core::option::Option<unsafe extern "C" fn(eHandle: *mut ::core::ffi::c_void) -> ncclResult_t>,

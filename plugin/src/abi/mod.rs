@@ -1,4 +1,4 @@
-//! NCCL's plugin interfaces as Rust types: profiler versions 1 to 4, tuner versions 1 to 6.
+//! NCCL's plugin interfaces as Rust types: profiler versions 1 to 5, tuner versions 1 to 6.
 //!
 //! `bindings.rs` is made from `include/*.h`, headers of this project, by the binary `regenerate-bindings`. The names are
 //! NCCL's; only the unions of the event descriptors, which have no name in NCCL, are called `event`.
@@ -7,7 +7,7 @@
 mod bindings;
 pub use bindings::*;
 
-/// The layout NCCL was compiled with, measured with a C++ compiler on NCCL's own headers (v2.27.7-1, v2.30.7-1; x86-64).
+/// The layout NCCL was compiled with, measured with a C++ compiler on NCCL's own headers (v2.27.7-1, v2.28.9-1, v2.30.7-1; x86-64).
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests {
     use std::mem::{offset_of, size_of};
@@ -57,6 +57,16 @@ mod tests {
             event.coll.nWarps at 81, event.coll.algo at 88, event.coll.proto at 96, event.proxyOp.isSend at 44);
         assert_layout!(ncclProfilerEventStateArgs_v4_t, size 8);
         assert_layout!(ncclProfiler_v4_t, size 48, init at 8, finalize at 40);
+    }
+
+    #[test]
+    fn descriptors_of_version_5_are_laid_out_as_in_nccl() {
+        assert_layout!(ncclProfilerEventDescr_v5_t, size 112, parentObj at 8, rank at 16, event.coll.seqNumber at 24,
+            event.coll.func at 32, event.coll.count at 56, event.coll.datatype at 72, event.coll.nChannels at 80,
+            event.coll.nWarps at 81, event.coll.algo at 88, event.coll.proto at 96, event.coll.parentGroup at 104,
+            event.collApi.func at 24, event.collApi.count at 32, event.collApi.graphCaptured at 64,
+            event.groupApi.groupDepth at 28, event.proxyOp.isSend at 44);
+        assert_layout!(ncclProfiler_v5_t, size 48, init at 8, finalize at 40);
     }
 
     #[test]

@@ -98,7 +98,10 @@ fn numbers_with_units_are_errors_that_name_the_number() {
     );
     assert!(one("NCCL_BUFFSIZE=8388608 # big", "2.28.3").starts_with("Warning"));
     assert_eq!(found("NCCL_BUFFSIZE=0x800000", "2.28.3"), [""; 0]);
-    assert!(one("NCCL_NTHREADS=100", "2.28.3").contains("no multiple of 32: NCCL takes its maximum, 512"));
+    assert_eq!(
+        one("NCCL_NTHREADS=100", "2.28.3"),
+        "Error NCCL_NTHREADS: 100 is no multiple of 32: NCCL takes its maximum, 512"
+    );
     assert!(one("NCCL_NTHREADS=1024", "2.28.3").starts_with("Warning"));
     assert!(one("NCCL_NTHREADS=", "2.28.3").contains("not set"));
 }

@@ -112,7 +112,7 @@ fn integer(
         n => {
             if let Some(step) = step.filter(|step| *step > 0 && n % step != 0) {
                 let max = max.unwrap_or_default();
-                faults.push(Fault::warning(format!("{n} is no multiple of {step}: NCCL takes its maximum, {max}")));
+                faults.push(Fault::error(format!("{n} is no multiple of {step}: NCCL takes its maximum, {max}")));
             }
         }
     }

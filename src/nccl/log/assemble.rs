@@ -124,6 +124,10 @@ impl Reader {
                 self.log.processes[process].plugins.push(text.to_owned());
             }
             Fact::Plugin(_) => {}
+            Fact::Buffer(buffer) if self.records < limits::RECORDS => {
+                self.records += usize::from(self.log.processes[process].buffers.insert(buffer));
+            }
+            Fact::Buffer(_) => self.full("links, choices and tables"),
             Fact::Rank(rank) => self.rank(line, process, &rank),
             Fact::System => {
                 // Before 2.18 nothing announces the next communicator of a thread.
@@ -228,7 +232,14 @@ impl Reader {
         }
         let (host, pid) = (writer.host.clone(), writer.pid);
         self.processes.insert((host.clone(), pid), next);
-        self.log.processes.push(Process { host, pid, version: None, env: Vec::new(), plugins: Vec::new() });
+        self.log.processes.push(Process {
+            host,
+            pid,
+            version: None,
+            env: Vec::new(),
+            plugins: Vec::new(),
+            buffers: BTreeSet::new(),
+        });
         next
     }
 

@@ -3,7 +3,7 @@
 //! Forms were read from NCCL's source, tags 2.8 to 2.30, and from logs of 2.21, 2.28 and 2.32.
 
 use super::scan::Scan;
-use super::{Graph, Link, Side};
+use super::{Graph, HostBuffer, Link, Side};
 use crate::nccl::version::NcclVersion;
 use crate::nccl::words::{Algorithm, Function, Protocol, Transport};
 use crate::units::{Bytes, GBps, Micros};
@@ -47,6 +47,8 @@ pub enum Fact<'a> {
     System,
     /// A plugin's line, kept as it is.
     Plugin(&'a str),
+    /// A buffer in host memory was made.
+    Buffer(HostBuffer),
 }
 
 /// A line that names a communicator's rank.
@@ -113,6 +115,7 @@ impl<'a> Fact<'a> {
             "Coll" | "CollNet" => link(text).map(Self::Link),
             "Ring" => ring(text),
             "Trees" => trees(text),
+            "MMAP" | "CUMEM" => buffer(text).map(Self::Buffer),
             "Using" => text.strip_prefix("Using network ").map(|name| Self::Network(name.trim())),
             "Enabled" => text.starts_with("Enabled NCCL Func/Proto/Algo Matrix").then_some(Self::Matrix),
             "===" => text.starts_with("=== System").then_some(Self::System),
@@ -127,6 +130,18 @@ impl<'a> Fact<'a> {
             .or_else(|| channels(text))
             .or_else(|| tuning_row(text))
     }
+}
+
+/// `MMAP allocated shareable host buffer FILE size N ptr P`, `CUMEM allocated shareable buffer P size N` (`shmutils.cc`).
+fn buffer(text: &str) -> Option<HostBuffer> {
+    let (what, size) = text.trim_end().split_once(" size ")?;
+    let (cumem, bytes) = match what.split_once(" allocated shareable ")? {
+        ("CUMEM", rest) if rest.starts_with("buffer 0x") => (true, size),
+        // What follows the size tells that no digit of it is lost.
+        ("MMAP", rest) if rest.starts_with("host buffer ") => (false, size.split_once(" ptr 0x")?.0),
+        _ => return None,
+    };
+    Some(HostBuffer { bytes: Bytes(bytes.parse().ok()?), cumem })
 }
 
 /// `NCCL_X set by environment to V`, `NCCL_X set to V`; numbers are written with a full stop after them.

@@ -27,7 +27,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use line::{Level, Line, Writer};
+pub use line::{Level, Line, Writer, without_colours};
 
 /// How much is kept at most.
 pub mod limits {
@@ -81,6 +81,17 @@ pub struct Process {
     pub env: Vec<EnvSeen>,
     /// What it said about environment, profiler and tuner plugins: an environment plugin can set any variable.
     pub plugins: Vec<String>,
+    /// Buffers in host memory, each kind and size once. Threads of the proxy tell of them, so only the process is known.
+    pub buffers: BTreeSet<HostBuffer>,
+}
+
+/// A buffer in host memory that NCCL made for the ranks at both ends of a connection (`NCCL_DEBUG_SUBSYS=SHM`, since 2.24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostBuffer {
+    /// Its size.
+    pub bytes: Bytes,
+    /// Made by `cuMemCreate` (`NCCL_CUMEM_HOST_ENABLE`), else a mapped file of `/dev/shm`.
+    pub cumem: bool,
 }
 
 /// A variable in the log.

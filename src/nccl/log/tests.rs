@@ -39,6 +39,25 @@ fn values<'a>(log: &'a Log, name: &'a str) -> Vec<&'a str> {
 }
 
 #[test]
+fn buffers_in_host_memory_are_told_by_size_and_kind() {
+    let buffers = |log: &Log| log.processes[0].buffers.iter().map(|b| (b.bytes.0, b.cumem)).collect::<Vec<_>>();
+    for (name, bytes) in [
+        ("2.28.3-default-2ranks-hostmem.log", 9_637_888),
+        ("2.28.3-pcie-ll-2ranks-hostmem.log", 22_220_800),
+        ("2.32.3-pcie-ll-8ranks-on-2gpus-hostmem.log", 22_220_800),
+    ] {
+        assert_eq!(buffers(&recorded(name)), [(4096, false), (bytes, false)], "{name}");
+    }
+    let head = "vm:1:7 [0] NCCL INFO";
+    let log = text(&[
+        &format!("{head} CUMEM allocated shareable buffer 0x7f41d47ad000 size 9637888"),
+        &format!("{head} MMAP allocated shareable host buffer /dev/shm/nccl-X size 96378"),
+        &format!("{head} MMAP imported shareable host buffer /dev/shm/nccl-X size 4096 ptr 0x7f41c36ce000"),
+    ]);
+    assert_eq!(buffers(&log), [(9_637_888, true)], "a line that is cut could have lost digits");
+}
+
+#[test]
 fn every_recorded_pair_tells_version_ranks_and_transport() {
     let expected = [
         ("2.21.5-default-2ranks-hostmem.log", "2.21.5", "SHM/direct/direct", 4, 2),

@@ -1,6 +1,7 @@
 //! Rules: what of the uses, connections and channels of a visit satisfies a variable. One function per variable that
 //! people set; [`general`] serves the rest from the catalogue.
 
+mod buffers;
 mod channels;
 mod choice;
 mod general;
@@ -29,6 +30,8 @@ pub(super) fn rule(look: &Look) -> Outcome {
         "NCCL_NVLS_NCHANNELS" => channels::nvls(look),
         "NCCL_NTHREADS" => threads::nthreads(look),
         "NCCL_LL128_NTHREADS" => threads::ll128_nthreads(look),
+        "NCCL_BUFFSIZE" => buffers::size(look),
+        "NCCL_CUMEM_HOST_ENABLE" => buffers::cumem(look),
         "NCCL_P2P_LEVEL" => paths::level(look),
         "NCCL_P2P_DISABLE" => paths::no_peer_access(look),
         "NCCL_P2P_DIRECT_DISABLE" => paths::no_direct_pointer(look),

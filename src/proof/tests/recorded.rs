@@ -131,6 +131,37 @@ fn a_default_run_satisfies_what_its_choice_satisfies() {
 }
 
 #[test]
+fn through_host_memory_the_size_of_buffers_tells_buffsize() {
+    let simple = used(Algorithm::Ring, Protocol::Simple, 2, 17);
+    for version in ["2.28.3", "2.32.3"] {
+        let read = |set: &str| log_of(&format!("{version}-{set}-2ranks-hostmem.log"));
+        let large = visit(HOST_MEMORY, "NCCL_BUFFSIZE=16777216").using(&simple);
+        let large = |set: &str| large.clone().reading(&read(set)).proof("NCCL_BUFFSIZE");
+        assert_eq!(large("pcie-ll").state, State::Applied, "{version}");
+        let lost = large("default");
+        assert_eq!(lost.state, State::NotApplied, "{version}");
+        assert_eq!(lost.why.as_deref(), Some("a connection has 9637888 B of buffers, and 22220800 are due"));
+    }
+    let old = visit(HOST_MEMORY, "NCCL_BUFFSIZE=16777216").using(&simple);
+    assert_eq!(old.reading(&log_of("2.21.5-pcie-ll-2ranks-hostmem.log")).state("NCCL_BUFFSIZE"), State::Unverified);
+}
+
+#[test]
+fn cumem_host_memory_shows_between_processes_only() {
+    let log = log_of("2.28.3-default-2ranks-hostmem.log");
+    let asked = |value: u32| visit(HOST_MEMORY, &format!("NCCL_CUMEM_HOST_ENABLE={value}")).using(&ring_ll());
+    assert_eq!(asked(1).reading(&log).state("NCCL_CUMEM_HOST_ENABLE"), State::NoEffectHere);
+    // The same log, as if each rank had been a process.
+    let apart = |value| {
+        let mut evidence = asked(value).reading(&log);
+        let seen = evidence.seen[0].variables.clone();
+        evidence.seen = [0, 1].map(|rank| Seen { ranks: vec![rank], variables: seen.clone() }).into();
+        evidence.state("NCCL_CUMEM_HOST_ENABLE")
+    };
+    assert_eq!((apart(0), apart(1)), (State::Applied, State::NotApplied));
+}
+
+#[test]
 fn bad_values_are_what_nccl_makes_of_them() {
     for version in ["2.21.5", "2.28.3"] {
         let log = log_of(&format!("{version}-bad.log"));

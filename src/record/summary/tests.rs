@@ -30,7 +30,13 @@ fn cells(run: &Run) -> (Vec<Cell>, Vec<Joint>) {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::create(folder.path(), &run.header).unwrap();
     run.visits.iter().for_each(|visit| journal.append(visit).unwrap());
-    summarize(&run.header.plan, &journal, &tally(run), &[]).unwrap()
+    let (plan, tally) = (&run.header.plan, tally(run));
+    let summary = Summary::of(plan, &journal, &tally).unwrap();
+    let of_arm = |arm| {
+        let visits: Vec<Visit> = run.visits.iter().filter(|visit| visit.arm == arm).cloned().collect();
+        summary.cells(arm, &visits, None).unwrap()
+    };
+    (plan.arms().flat_map(of_arm).collect(), summary.joint(&[]))
 }
 
 fn of(cells: &[Cell], arm: Arm) -> Vec<&Cell> {

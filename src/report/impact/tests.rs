@@ -1,5 +1,6 @@
 use super::*;
-use crate::collective::Mode;
+use crate::collective::{Dtype, Mode};
+use crate::impact::Weight;
 use crate::record::fixture::{case, run};
 
 fn shown(step: &Step) -> String {
@@ -46,4 +47,13 @@ fn without_a_step_time_there_are_milliseconds_only() {
 fn sizes_of_another_model_are_not_its_step() {
     let text = shown(&Step::new(Some("llama-3.3-70b"), None, &[20.0], None).unwrap());
     assert!(text.contains("no size of this run is a whole number of tokens of 8192 elements"), "{text}");
+}
+
+#[test]
+fn a_mix_of_an_audit_is_one_step_of_all_its_sizes() {
+    let weights = [(7168, 100), (4 * 7168, 22)];
+    let mix = weights.map(|(elements, calls)| Weight { dtype: Dtype::Bfloat16, elements, calls }).to_vec();
+    insta::assert_snapshot!(shown(&Step::of_mix(mix.clone(), None, &[], None).unwrap()), @"");
+    let text = shown(&Step::of_mix(mix, Some(61), &[29.5], None).unwrap());
+    assert!(text.starts_with("per decode step · 61 all-reduces in the proportions of the audit · 29.5 ms"), "{text}");
 }

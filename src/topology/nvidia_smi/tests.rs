@@ -60,7 +60,7 @@ fn refused(text: &str) -> (String, String, String) {
 fn a_terminals_output_is_read_through_its_colours() {
     let topology = read(H200);
     assert_eq!(topology.path(0, 1), Path::Nvl(Some(18)));
-    let gpu = |index| Gpu { index, numa: Some(0), cpus: Some("0-31".into()), bus_id: None };
+    let gpu = |index| Gpu { index, numa: Some(0), cpus: Some("0-31".into()), ..Gpu::default() };
     assert_eq!(topology.gpus, [gpu(0), gpu(1)]);
     assert!(topology.nics.is_empty() && topology.numa.is_empty());
 }

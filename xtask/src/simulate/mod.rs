@@ -7,7 +7,8 @@ mod noise;
 mod priors;
 mod tails;
 mod verdicts;
-mod world;
+pub mod whole;
+pub mod world;
 
 use std::path::PathBuf;
 use std::time::Instant;

@@ -1,9 +1,11 @@
-//! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments.
+//! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments; and whole runs
+//! under a known truth, that try to get a false verdict.
 
 mod faults;
 mod kills;
 #[path = "../../../tests/faults/matrix.rs"]
 mod matrix;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +41,17 @@ enum What {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Whole runs under a known truth: their verdicts, intervals and rounds beside those of simulated runs
+    Verdicts {
+        /// Runs for each truth
+        number: u64,
+        /// Seed of the first
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Runs at a time
+        #[arg(long, default_value_t = 2)]
+        at_once: usize,
+    },
 }
 
 /// Soaks; an error when something was not as it must be.
@@ -50,6 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
     match args.what {
         What::Faults { times, at_once } => faults::run(&program, times, at_once),
         What::Kills { number, seed } => kills::run(&program, number, seed),
+        What::Verdicts { number, seed, at_once } => verdicts::run(&program, number, seed, at_once),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The layouts of NCCL's public headers `profiler_v1.h` to `profiler_v4.h`. In all four the collective is the largest member
-//! of the descriptor's union, so a descriptor is its head and a collective.
+//! The layouts of NCCL's public headers `profiler_v1.h` to `profiler_v5.h`. In all of them the collective is the largest
+//! member of the descriptor's union, so a descriptor is its head and a collective; in version 5 the call of the API has a
+//! descriptor of its own, which is as large.
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 
@@ -9,6 +10,9 @@ pub(super) type InitV1 = unsafe extern "C" fn(*mut *mut c_void, *mut c_int) -> c
 pub(super) type Logger = extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char);
 pub(super) type InitV4 =
     unsafe extern "C" fn(*mut *mut c_void, *mut c_int, *const c_char, u64, c_int, c_int, c_int, Logger) -> c_int;
+
+pub(super) type InitV5 =
+    unsafe extern "C" fn(*mut *mut c_void, u64, *mut c_int, *const c_char, c_int, c_int, c_int, Logger) -> c_int;
 
 /// `ncclProfiler_v*_t`; only `init` differs between the versions.
 #[repr(C)]
@@ -101,6 +105,41 @@ pub(super) struct CollectiveV4 {
     pub protocol: *const c_char,
 }
 
+/// `ncclProfilerEventDescr_v5_t`: the type has 64 bits.
+#[repr(C)]
+pub(super) struct DescriptorV5<T> {
+    pub kind: u64,
+    pub parent: *mut c_void,
+    pub rank: c_int,
+    pub body: T,
+}
+
+#[repr(C)]
+pub(super) struct CollectiveV5 {
+    pub collective: CollectiveV4,
+    pub parent_group: *mut c_void,
+}
+
+/// A call of the API. Padded to the union's size, which the plugin may copy.
+#[repr(C)]
+pub(super) struct CallV5 {
+    pub function: *const c_char,
+    pub count: usize,
+    pub dtype: *const c_char,
+    pub root: c_int,
+    pub stream: *mut c_void,
+    pub captured: bool,
+    pub rest: [usize; 5],
+}
+
+/// A group of calls.
+#[repr(C)]
+pub(super) struct GroupV5 {
+    pub captured: bool,
+    pub depth: c_int,
+    pub rest: [usize; 10],
+}
+
 #[cfg(test)]
 mod tests {
     use std::mem::{offset_of, size_of};
@@ -115,6 +154,10 @@ mod tests {
         assert_eq!((offset_of!(CollectiveV1, function), offset_of!(CollectiveV1, max_channels)), (24, 80));
         assert_eq!(size_of::<CollectiveV2>(), 104);
         assert_eq!(offset_of!(CollectiveV3, max_channels), 72);
+        assert_eq!(offset_of!(DescriptorV5<CollectiveV5>, body), 24);
+        assert_eq!(size_of::<DescriptorV5<CollectiveV5>>(), 112);
+        assert_eq!((size_of::<CallV5>(), offset_of!(CallV5, captured)), (88, 40));
+        assert_eq!((size_of::<GroupV5>(), offset_of!(GroupV5, depth)), (88, 4));
         assert_eq!(size_of::<CollectiveV4>(), 80);
         assert_eq!((offset_of!(CollectiveV4, channels), offset_of!(CollectiveV4, algorithm)), (56, 64));
     }

@@ -7,7 +7,10 @@ use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use abi::{CollectiveV1, CollectiveV2, CollectiveV3, CollectiveV4, Descriptor, InitV1, InitV4, Stop, Table};
+use abi::{
+    CallV5, CollectiveV1, CollectiveV2, CollectiveV3, CollectiveV4, CollectiveV5, Descriptor, DescriptorV5, GroupV5,
+    InitV1, InitV4, InitV5, Stop, Table,
+};
 
 use super::comm::Comm;
 use super::plan::Choice;
@@ -20,6 +23,8 @@ static MASK: AtomicI32 = AtomicI32::new(0);
 
 const GROUP: i32 = 1;
 const COLLECTIVE: i32 = 2;
+const GROUP_API: i32 = 256;
+const CALL_API: i32 = 512;
 /// Group and collective events are also sent for the sake of those that hang below them.
 const BELOW_COLLECTIVE: i32 = COLLECTIVE | 8 | 16 | 64 | 128;
 const BELOW_GROUP: i32 = GROUP | 4 | BELOW_COLLECTIVE;
@@ -56,7 +61,10 @@ fn plugin() -> Option<Plugin> {
 /// The newest API that this version of NCCL knows.
 fn newest_api() -> Option<u32> {
     let version = settings::get().nccl;
-    [(27, 4), (26, 3), (24, 2), (23, 1)].into_iter().find(|(minor, _)| version.since(*minor)).map(|(_, api)| api)
+    [(28, 5), (27, 4), (26, 3), (24, 2), (23, 1)]
+        .into_iter()
+        .find(|(minor, _)| version.since(*minor))
+        .map(|(_, api)| api)
 }
 
 fn load() -> Option<Plugin> {
@@ -137,8 +145,13 @@ pub(crate) fn attach(hash: u64, ranks: usize, rank: usize) -> Option<Context> {
     let plugin = plugin()?;
     let mut context = null_mut();
     let mask = MASK.as_ptr();
-    let failed = if plugin.api >= 4 {
-        // SAFETY: since v4 `init` has this type.
+    let failed = if plugin.api >= 5 {
+        // SAFETY: in v5 `init` has this type.
+        let init: InitV5 = unsafe { std::mem::transmute(plugin.table.init) };
+        // SAFETY: all pointers are valid; the mask lives for ever.
+        unsafe { init(&raw mut context, hash, mask, null(), 1, ranks as c_int, rank as c_int, log_for_plugin) }
+    } else if plugin.api >= 4 {
+        // SAFETY: in v4 `init` has this type.
         let init: InitV4 = unsafe { std::mem::transmute(plugin.table.init) };
         // SAFETY: all pointers are valid; the mask lives for ever.
         unsafe { init(&raw mut context, mask, null(), hash, 1, ranks as c_int, rank as c_int, log_for_plugin) }
@@ -171,18 +184,22 @@ pub(crate) struct Described<'a> {
     pub count: usize,
     pub operation: u32,
     pub number: u64,
+    pub captured: bool,
 }
 
 /// Events that have begun.
 pub(crate) struct Events {
     stop: Stop,
+    /// The calls of the API stand around the group and its collective.
+    group_api: *mut c_void,
+    call: *mut c_void,
     group: *mut c_void,
     collective: *mut c_void,
 }
 
 impl Events {
     pub(crate) fn stop(self) {
-        for handle in [self.collective, self.group] {
+        for handle in [self.collective, self.group, self.call, self.group_api] {
             if !handle.is_null() {
                 // SAFETY: the handle came from this plugin's `startEvent`.
                 unsafe { (self.stop)(handle) };
@@ -205,12 +222,36 @@ pub(crate) fn start(comm: &Comm, told: &Described<'_>) -> Option<Events> {
         let failed = unsafe { (table.start)(context.context, &raw mut handle, descriptor) };
         if failed == 0 { handle } else { null_mut() }
     };
-    let group = start_event(comm, told, context.plugin.api, GROUP, null_mut(), send);
+    let api = context.plugin.api;
+    let (group_api, call) = if api >= 5 { start_calls(comm, told, &send) } else { (null_mut(), null_mut()) };
+    let group = start_event(comm, told, api, GROUP, [null_mut(); 2], &send);
     // Up to 2.27 the collectives of a group without a handle are not told.
     let wanted = mask & BELOW_COLLECTIVE != 0 && (!group.is_null() || settings::get().nccl.since(28));
-    let collective =
-        if wanted { start_event(comm, told, context.plugin.api, COLLECTIVE, group, send) } else { null_mut() };
-    Some(Events { stop: table.stop, group, collective })
+    let collective = if wanted { start_event(comm, told, api, COLLECTIVE, [group, call], &send) } else { null_mut() };
+    Some(Events { stop: table.stop, group_api, call, group, collective })
+}
+
+/// The events of the API: the group, which every call opens when none is open, and the call.
+fn start_calls(
+    comm: &Comm,
+    told: &Described<'_>,
+    send: &impl Fn(*mut c_void) -> *mut c_void,
+) -> (*mut c_void, *mut c_void) {
+    let captured = told.captured;
+    let group = GroupV5 { captured, depth: 1, rest: [0; 10] };
+    let mut group = DescriptorV5 { kind: GROUP_API as u64, parent: null_mut(), rank: 0, body: group };
+    let parent = send((&raw mut group).cast());
+    let call = CallV5 {
+        function: ALL_REDUCE.as_ptr(),
+        count: told.count,
+        dtype: told.dtype.name().as_ptr(),
+        root: 0,
+        stream: null_mut(),
+        captured,
+        rest: [0; 5],
+    };
+    let mut call = DescriptorV5 { kind: CALL_API as u64, parent, rank: comm.rank as c_int, body: call };
+    (parent, send((&raw mut call).cast()))
 }
 
 const ALGORITHMS: [&CStr; 2] = [c"TREE", c"RING"];
@@ -222,9 +263,10 @@ fn start_event(
     told: &Described<'_>,
     api: u32,
     kind: i32,
-    parent: *mut c_void,
-    send: impl Fn(*mut c_void) -> *mut c_void,
+    [parent_group, call]: [*mut c_void; 2],
+    send: &impl Fn(*mut c_void) -> *mut c_void,
 ) -> *mut c_void {
+    let parent = parent_group;
     let choice = told.choice;
     // Since 2.28 the older APIs are served from the newest one, which lacks these.
     let served = settings::get().nccl.since(28);
@@ -293,7 +335,7 @@ fn start_event(
             algorithm,
             protocol,
         }),
-        _ => send!(CollectiveV4 {
+        4 => send!(CollectiveV4 {
             number,
             function,
             send: sent,
@@ -306,5 +348,24 @@ fn start_event(
             algorithm,
             protocol,
         }),
+        _ => {
+            let collective = CollectiveV4 {
+                number,
+                function,
+                send: sent,
+                receive: received,
+                count,
+                root,
+                dtype,
+                channels: choice.channels as u8,
+                warps,
+                algorithm,
+                protocol,
+            };
+            let (parent, rank) = if kind == GROUP { (null_mut(), 0) } else { (call, comm.rank as c_int) };
+            let body = CollectiveV5 { collective, parent_group };
+            let mut descriptor = DescriptorV5 { kind: kind as u64, parent, rank, body };
+            send((&raw mut descriptor).cast())
+        }
     }
 }

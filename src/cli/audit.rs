@@ -1,0 +1,142 @@
+//! `ncclsweep audit`: what NCCL did in the processes of a command.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use super::args::Audit as Args;
+use super::exit::Exit;
+use super::interrupt::Interrupt;
+use super::terminal;
+use crate::audit::{self, Audit, Expectation};
+use crate::error::{Error, Result};
+use crate::plan::config::{Config, STANDARD};
+use crate::plan::env_set::{self, EnvSet, Vars};
+use crate::report::audit::{self as report, Form};
+use crate::supervisor::audited::{self, PLUGIN, Started};
+use crate::supervisor::provenance;
+
+/// How often a watched audit is read again.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Exit> {
+    let expected = args.expect.as_deref().map(|text| named_set(text, args.config.as_deref())).transpose()?;
+    match &args.watch {
+        Some(folder) => watch(folder, expected.as_ref(), args.format),
+        None => {
+            let started = Started { command: &args.command, variables: &Vars::default() };
+            under_audit(&started, expected.as_ref(), args.out.as_deref(), args.format)
+        }
+    }
+}
+
+/// The env set that is meant: one of a configuration, or one that is written out.
+pub fn named_set(text: &str, config: Option<&Path>) -> Result<EnvSet> {
+    if text.contains(':') {
+        let sets = env_set::from_flags(&Vars::default(), &[text.to_owned()], &[])?;
+        return Ok(sets.into_iter().last().unwrap_or_else(EnvSet::baseline));
+    }
+    let config = config.map_or_else(|| Config::builtin(STANDARD), Config::load)?;
+    let selected = env_set::select(&config.sets, text)?;
+    let set = selected.iter().find(|set| set.name == text).or(selected.last());
+    let set = set.cloned().unwrap_or_else(EnvSet::baseline);
+    Ok(EnvSet { vars: set.vars.over(&config.base), ..set })
+}
+
+/// Starts a command, waits for it, and tells what it did.
+pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Path>, form: Form) -> Result<Exit> {
+    let plugin = match other_plugin(started.variables) {
+        Some(other) => {
+            terminal::note(format!(
+                "{PLUGIN}={other} is set and stays so: processes that load another plugin tell nothing here"
+            ));
+            None
+        }
+        None => Some(audited::plugin()?),
+    };
+    let folder = folder(out)?;
+    terminal::note(format!("audit in {0}; live from another terminal: ncclsweep audit --watch {0}", folder.display()));
+    let status = audited::run(started, &folder, plugin.as_deref())?;
+    let audit = Audit::load(&folder)?;
+    let expectation = expected.map(|set| audit::hold(&audit, set));
+    report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut std::io::stdout().lock())?;
+    if audit.workers.is_empty() {
+        terminal::note(
+            "no process told anything: NCCL before 2.23 loads no profiler plugin, and a process whose environment was \
+             replaced (sudo, ssh, a container) does not know of it",
+        );
+    }
+    if !status.success() {
+        terminal::note(format!("the command ended with {status}"));
+    }
+    Ok(exit(expectation.as_ref(), Some(status)))
+}
+
+/// A profiler plugin that somebody else asked for.
+fn other_plugin(variables: &Vars) -> Option<String> {
+    let inherited = std::env::var(PLUGIN).ok();
+    variables.get(PLUGIN).map(str::to_owned).or(inherited).filter(|value| !value.is_empty())
+}
+
+/// The folder for the journals; it must be empty, or another audit's processes would be counted too.
+fn folder(out: Option<&Path>) -> Result<PathBuf> {
+    let folder = out.map_or_else(default_folder, Path::to_owned);
+    let failed = |error: std::io::Error| {
+        Error::usage(format!("cannot make the folder {}", folder.display())).because(error).help("--out takes another")
+    };
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    if std::fs::read_dir(&folder).map_err(failed)?.next().is_some() {
+        let message = format!("the folder {} is not empty", folder.display());
+        return Err(Error::usage(message).help("name another by --out, or remove what is in it"));
+    }
+    // Workers may change their folder.
+    folder.canonicalize().map_err(failed)
+}
+
+fn default_folder() -> PathBuf {
+    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    Path::new("results").join(format!("audit-{time}-{}", provenance::host()))
+}
+
+/// Shows an audit until all of its processes have ended: again and again on a terminal, once elsewhere.
+fn watch(folder: &Path, expected: Option<&EnvSet>, form: Form) -> Result<Exit> {
+    let interrupt = Interrupt::install()?;
+    let live = std::io::stdout().is_terminal() && form == Form::Table;
+    loop {
+        let audit = Audit::load(folder)?;
+        let expectation = expected.map(|set| audit::hold(&audit, set));
+        let mut out = std::io::stdout().lock();
+        if live {
+            use std::io::Write;
+            // To the first column of the first line, and what was there goes.
+            let _ = write!(out, "\x1b[H\x1b[2J");
+        }
+        report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut out)?;
+        drop(out);
+        if !live || !(audit.is_live() || audit.workers.is_empty()) {
+            return Ok(exit(expectation.as_ref(), None));
+        }
+        let ticks = PERIOD.as_millis() / 50;
+        for _ in 0..ticks {
+            if interrupt.asked() {
+                return Ok(exit(expectation.as_ref(), None));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The exit code: what was expected decides; where nothing was, how the command ended.
+fn exit(expectation: Option<&Expectation>, status: Option<ExitStatus>) -> Exit {
+    match expectation {
+        Some(expectation) if expectation.all_reduces == 0 => Exit::Incomplete,
+        Some(expectation) if !expectation.holds() => Exit::Failed,
+        Some(_) => Exit::Held,
+        None => match status {
+            Some(status) if !status.success() => Exit::Command(audited::code(status)),
+            _ => Exit::Held,
+        },
+    }
+}

@@ -1,0 +1,87 @@
+//! One look at the box, without a plan and without an NCCL library: `ncclsweep topo`. There is always an answer.
+
+use super::deadlines::Deadlines;
+use super::emulator;
+use super::prepare::probe;
+use super::private::Private;
+use super::visit::Emulation;
+use super::{provenance, wiring};
+use crate::error::{Error, Kind, Result};
+use crate::record::look::{Look, Source};
+use crate::topology::Topology;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Name of an emulated box; none for the real one.
+    pub emulate: Option<String>,
+    /// CUDA's numbers of the GPUs in the order of ranks; none for all.
+    pub devices: Vec<u32>,
+    /// Look at the links while data moves, too.
+    pub load: bool,
+}
+
+/// Looks at the box through the kernel and, in a process of its own, through the driver.
+pub fn look(wanted: &Wanted, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Look> {
+    let emulation = wanted.emulate.as_deref().map(emulation).transpose()?;
+    let folder = match &emulation {
+        Some(_) => private.library_folder(0, &emulator::find()?, true)?,
+        None => private.file("no-library"),
+    };
+    let inherited: Vec<_> = provenance::environment().collect();
+    let root = wiring::root(private, emulation.is_some());
+    let mut look = Look {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        created: jiff::Timestamp::now(),
+        source: Source::Host(provenance::host()),
+        emulated: emulation.as_ref().map(|emulation| emulation.topology.clone()),
+        driver: None,
+        cuda: None,
+        visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
+        unasked: Vec::new(),
+        topology: Topology::default(),
+        graphs: Vec::new(),
+    };
+    let limit = Deadlines::default().setup;
+    match probe(&inherited, &folder, emulation.as_ref(), limit, private, wanted.load, interrupted) {
+        Ok(probe) => {
+            look.topology = wiring::topology(&root, &probe);
+            match &probe.cuda {
+                Ok((version, gpus)) => {
+                    look.cuda = Some(version.clone());
+                    let all: Vec<u32> = gpus.iter().map(|gpu| gpu.ordinal).collect();
+                    check_devices(&wanted.devices, &all)?;
+                    let devices = if wanted.devices.is_empty() { all } else { wanted.devices.clone() };
+                    look.topology = look.topology.with_ranks(&devices, devices.len() as u32);
+                }
+                Err(error) => look.unasked.push(error.to_string()),
+            }
+            match probe.management {
+                Ok((version, _)) => look.driver = Some(version),
+                Err(error) => look.unasked.push(error.to_string()),
+            }
+        }
+        Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+        Err(error) => {
+            // A driver that hangs or crashes its process is a reason to look at the box, not one to say nothing.
+            look.unasked.push(error.to_string());
+            look.topology = wiring::kernel(&root);
+        }
+    }
+    Ok(look)
+}
+
+fn check_devices(wanted: &[u32], all: &[u32]) -> Result<()> {
+    match wanted.iter().find(|device| !all.contains(device)) {
+        Some(missing) => {
+            Err(Error::new(Kind::Environment, format!("no GPU {missing}: the driver shows {}", all.len()))
+                .help("they count from 0, see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn emulation(name: &str) -> Result<Emulation> {
+    emulator::known_box(name)?;
+    Ok(Emulation { topology: name.to_owned() })
+}
