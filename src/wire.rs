@@ -1,7 +1,8 @@
-//! Messages between supervisor and worker: a [`Job`], then [`Question`]s to the worker's stdin, [`Event`]s as JSON lines back
+//! Messages between supervisor and workers: a [`Job`], then [`Question`]s to the worker's stdin, [`Event`]s as JSON lines back
 //! over a pipe of its own (NCCL writes to stdout).
 
 use std::io::{BufRead, Write};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
 use crate::topology::Driver;
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest line the supervisor accepts: a replicate of 10⁵ samples is 2 MB.
 pub const MAX_LINE: usize = 16 << 20;
@@ -29,8 +30,14 @@ pub struct Job {
     pub cases: Vec<Case>,
     /// CUDA ordinal of each rank.
     pub devices: Vec<u32>,
-    /// Communicators to make, one after the other.
+    /// Ranks that are threads of this worker.
+    pub ranks: Range<u32>,
+    /// Descriptor of the memory that this worker shares with those of the other ranks; none when it has all ranks.
+    pub memory: Option<i32>,
+    /// Replicates to make, one after the other, each of communicators of its own.
     pub communicators: u32,
+    /// Communicators of a replicate; calls go round them.
+    pub in_turn: u32,
     /// Iterations.
     pub measure: Measure,
     /// Salt of the input data, so that stale results of another communicator are never right by accident.

@@ -19,12 +19,15 @@ for word do
     shift
     case "$word" in
         --emulate* | --run) rehearse= ;;
+        --force) forced=yes ;;
     esac
     # No file of a library is here; one library is measured as well as two.
     if [ "$skip" = yes ]; then skip=; continue; fi
     if [ "$word" = --nccl ]; then skip=yes; continue; fi
     set -- "$@" "$word"
 done
+# No set of an emulated run is written without it.
+[ "$command$forced" = export ] && rehearse=--force
 exec "$PROGRAM" "$command" "$@" $rehearse
 "#;
 

@@ -81,17 +81,18 @@ pub fn run_json(input: &[u8]) {
         let mut redacted = stored.run.clone();
         redact::redact(&mut redacted).expect("a run can be redacted");
         if let Ok(comparison) = compare::compare(&stored, &stored, None) {
-            for format in [Format::Table, Format::Json, Format::Csv, Format::Markdown] {
-                _ = report::compare::write(&comparison, format, Style::default(), &mut Vec::new());
+            for format in [Format::Table, Format::Json, Format::Csv, Format::Markdown, Format::Html] {
+                _ = report::compare::write(&comparison, [&stored; 2], format, Style::default(), &mut Vec::new());
             }
         }
     });
 }
 
 fn shown(run: &Run) {
+    let stored = Stored { place: "run".to_owned(), folder: None, run: run.clone(), tally: Tally::default() };
     for format in Format::ALL {
         let mut out = Vec::new();
-        report::write(run, format, Style::default(), &mut out).expect("a run can be shown");
+        report::write(std::slice::from_ref(&stored), format, Style::default(), &mut out).expect("a run can be shown");
         assert!(!out.is_empty());
     }
     _ = report::why::render(run, Style::default());

@@ -7,6 +7,7 @@
 mod edits;
 mod files;
 mod grammars;
+mod imports;
 mod logs;
 mod topologies;
 
@@ -18,13 +19,14 @@ use ncclsweep::error::Error;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("accept_plan", grammars::accept_plan),
     ("conf", logs::conf),
     ("config", grammars::config),
     ("journal", files::journal),
     ("lists", grammars::lists),
     ("log", logs::log),
+    ("nccl_tests", imports::nccl_tests),
     ("nvidia_smi", topologies::nvidia_smi),
     ("proof", logs::proof),
     ("run_json", files::run_json),

@@ -67,13 +67,22 @@ pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
                 let case = case(tallied);
                 let evidence = evidence(worker, index, communicator, tallied, set);
                 expectation.all_reduces += tallied.calls();
-                for proof in judge(&evidence, 0, &case) {
+                for mut proof in judge(&evidence, 0, &case) {
+                    if came_too_late(communicator, &proof) {
+                        proof.why = Some("it was set after NCCL had read it in this process".to_owned());
+                    }
                     expectation.add(at, tallied, proof);
                 }
             }
         }
     }
     expectation
+}
+
+/// Whether what is lacking stood in the environment when the communicator began, which was too late.
+fn came_too_late(communicator: &Communicator, proof: &VariableProof) -> bool {
+    let set = |(name, value): &(String, Option<String>)| *name == proof.name && value.as_ref() == Some(&proof.value);
+    proof.state == State::NotApplied && communicator.changes.iter().any(set)
 }
 
 impl Expectation {
@@ -130,6 +139,7 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
     Evidence {
         version: worker.version,
         devices: vec![0],
+        alone: communicator.told.ranks == Some(1),
         communicators: 1,
         asked: set.vars.iter().map(asked).collect(),
         seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::examples;
 use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
 use crate::impact::{Step, Weight};
-use crate::plan::schedule::Rounds;
+use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
@@ -33,7 +32,7 @@ fn told(error: Error) -> String {
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
-#[command(name = "ncclsweep", version, after_help = examples::SWEEP, args_conflicts_with_subcommands = true)]
+#[command(name = "ncclsweep", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// A command; `sweep` when none is named.
     #[command(subcommand)]
@@ -47,24 +46,18 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
-    #[command(after_help = examples::SWEEP)]
     Sweep(Box<Sweep>),
     /// Show a run again, from its files alone
-    #[command(after_help = examples::REPORT)]
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
-    #[command(after_help = examples::COMPARE)]
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
-    #[command(after_help = examples::ACCEPT)]
     Accept(Box<Accept>),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
-    #[command(after_help = examples::EXPORT)]
     Export(super::export::Export),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
     Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
-    #[command(after_help = examples::IMPORT)]
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
@@ -73,19 +66,16 @@ pub enum Command {
     /// Start a command with the settings of an env set in the environment of all its processes
     Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
-    #[command(after_help = examples::EXPLAIN)]
     Explain {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
     /// Write a completion script for a shell
-    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual page of a command, or all pages into a folder
-    #[command(after_help = examples::MAN)]
     Man {
         /// The command [default: ncclsweep itself]
         #[arg(value_name = "COMMAND")]
@@ -109,7 +99,7 @@ pub struct Compare {
     /// Relative difference that matters [default: that of the later run]
     #[arg(long, value_name = "P%", value_parser = read::<Percent>)]
     pub tolerance: Option<Percent>,
-    /// What to print: table, json, csv, markdown
+    /// What to print: table, html, json, csv, markdown
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>)]
     pub format: crate::report::Format,
 }
@@ -282,6 +272,12 @@ pub struct Sweep {
     /// Number of ranks; more than GPUs puts several on each (NCCL 2.30 or later) [default: one per GPU]
     #[arg(long, value_name = "N", help_heading = "GPUs")]
     pub ranks: Option<u32>,
+    /// How ranks are started: threads of one process, processes, or both as a factor [default: threads]
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_parser = read::<Launch>, help_heading = "GPUs")]
+    pub launch: Vec<Launch>,
+    /// Use so many further communicators in turn with the first; several numbers are a factor [default: 0]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "GPUs")]
+    pub alive: Vec<u32>,
     /// Measure although other processes use the GPUs; the results say so
     #[arg(long, help_heading = "GPUs")]
     pub allow_busy: bool,
@@ -341,6 +337,9 @@ pub struct Sweep {
     /// Variables under every set, the default's too
     #[arg(long, value_name = "K=V,…", help_heading = "Env sets")]
     pub base: Vec<String>,
+    /// Variables of one rank's process alone; an empty value takes one away. Repeat for more (with --launch processes)
+    #[arg(long, value_name = "RANK:K=V,…", help_heading = "Env sets")]
+    pub rank_env: Vec<String>,
     /// Drop inherited NCCL_* variables
     #[arg(long, help_heading = "Env sets")]
     pub clean_env: bool,
@@ -403,7 +402,8 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype", "op",
+            "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "soak", "seed",
         ],
@@ -416,7 +416,7 @@ pub struct Sweep {
     /// Replace host name, UUIDs and paths in everything that is stored
     #[arg(long, help_heading = "Results")]
     pub redact: bool,
-    /// What to print: table, json, csv, markdown, nccl-tests
+    /// What to print: table, html, markdown, json, csv (each observation), csv-cells, nccl-tests, nccl-tests-json
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Format>, help_heading = "Results")]
     pub format: crate::report::Format,
     /// Tell for each size what NCCL chose, and what is known of each variable

@@ -16,8 +16,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         let new = Stored::load(&args.new);
         (old.join().expect("reading a run does not panic"), new)
     });
-    let comparison = compare::compare(&old?, &new?, args.tolerance.map(|tolerance| tolerance.fraction()))?;
-    report::compare::write(&comparison, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    let (old, new) = (old?, new?);
+    let comparison = compare::compare(&old, &new, args.tolerance.map(|tolerance| tolerance.fraction()))?;
+    let mut out = std::io::stdout().lock();
+    report::compare::write(&comparison, [&old, &new], args.format, terminal::style(), &mut out)?;
     Ok(exit(&comparison))
 }
 

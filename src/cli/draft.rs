@@ -1,6 +1,7 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::ranks;
 use super::sizes_from::{self, FromAudit};
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
@@ -8,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
 use crate::plan::config::{Config, STANDARD};
-use crate::plan::env_set::{self, EnvSet, PCIE_LL, Vars};
+use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
@@ -34,6 +35,9 @@ pub struct Draft {
     clean_env: bool,
     devices: Devices,
     ranks: Option<u32>,
+    launches: Vec<Launch>,
+    alive: Vec<u32>,
+    rank_env: Vec<RankEnv>,
     wrap: Vec<String>,
     rounds: Rounds,
     communicators: u32,
@@ -71,6 +75,7 @@ impl Draft {
         let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
+        let launches = ranks::launches(args, config)?;
         Ok(Self {
             cases: cases(args, config, from_audit.as_ref())?,
             sets,
@@ -79,6 +84,9 @@ impl Draft {
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config, from_audit.as_ref())?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
+            alive: ranks::alive(args, config)?,
+            rank_env: ranks::rank_env(&args.rank_env, &launches)?,
+            launches,
             wrap: wrap(args)?,
             rounds: if args.soak.is_some() {
                 Rounds::Auto
@@ -106,6 +114,7 @@ impl Draft {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
+        ranks::check(&self.rank_env, ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
         }
@@ -134,7 +143,9 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
-            launch: Launch::Threads,
+            launches: self.launches,
+            alive: self.alive,
+            rank_env: self.rank_env,
             wrap: self.wrap,
             rounds: self.rounds,
             communicators: self.communicators,

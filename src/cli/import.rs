@@ -13,6 +13,7 @@ use crate::import::{self, Given, Table};
 use crate::plan::env_set::{DEFAULT, base_from_flags};
 use crate::record::document;
 use crate::record::journal::Journal;
+use crate::record::stored::Stored;
 use crate::record::summary::Tally;
 use crate::report::{self, Format};
 
@@ -37,7 +38,7 @@ pub struct Import {
     /// Folder of the run [default: results/TIME-HOST-GPUS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What to print: table, json, csv, markdown, nccl-tests
+    /// What to print: table, html, markdown, json, csv, csv-cells, nccl-tests, nccl-tests-json
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
     /// No notes on stderr
@@ -66,15 +67,18 @@ pub fn run(args: &Import) -> Result<Exit> {
         .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
     let mut journal = Journal::create(&folder, &header)?;
     visits.iter().try_for_each(|visit| journal.append(visit))?;
-    let mut run = document::make(&header, &journal, &Tally::of(&journal)?, true)?;
+    let tally = Tally::of(&journal)?;
+    let run = document::make(&header, &journal, &tally, true)?;
     document::write(&folder, &run, &journal)?;
+    super::report::page(&folder, &run, &journal)?;
+    let place = folder.display().to_string();
+    let mut stored = Stored { place: place.clone(), folder: Some(folder), run, tally };
     if args.format == Format::Json {
-        run.visits = visits;
-        run.visits.iter_mut().flat_map(|visit| &mut visit.replicates).for_each(|of| of.samples_us.clear());
+        stored.complete_visits()?;
     }
-    report::write(&run, args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    report::write(&[stored], args.format, terminal::style(), &mut std::io::stdout().lock())?;
     if !args.quiet {
-        terminal::note(format!("results in {}", folder.display()));
+        terminal::note(format!("results in {place}"));
     }
     Ok(Exit::Held)
 }

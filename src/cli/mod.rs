@@ -16,6 +16,7 @@ mod export;
 mod import;
 mod interrupt;
 mod progress;
+mod ranks;
 mod report;
 mod sizes_from;
 mod sweep;
@@ -24,7 +25,7 @@ mod topo;
 
 use std::os::fd::FromRawFd;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::error::{Kind, Result};
 use crate::wire;
@@ -43,18 +44,19 @@ pub fn main() -> Exit {
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
         _ => {}
     }
-    let arguments = match args::Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are answers, not errors: clap prints them to stdout.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Exit::Held;
+    let arguments =
+        match examples::command().try_get_matches().and_then(|found| args::Arguments::from_arg_matches(&found)) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                // Help and version are answers, not errors: clap prints them to stdout.
+                if !error.use_stderr() {
+                    let _ = error.print();
+                    return Exit::Held;
+                }
+                exit::show_usage(&error);
+                return Exit::Usage;
             }
-            exit::show_usage(&error);
-            return Exit::Usage;
-        }
-    };
+        };
     run(arguments).unwrap_or_else(|error| {
         if exit::reader_has_left(&error) {
             return Exit::Held;

@@ -9,12 +9,13 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{sizes_from, terminal};
+use super::{ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
+use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
@@ -46,21 +47,19 @@ pub fn run(args: &Args) -> Result<Exit> {
         Some(baseline) => compare::check(baseline, header),
         None => Ok(()),
     };
-    let Measured { folder, run, tally, ended } = measure(args, draft()?, &comparable)?;
-    let exit = exit(&run, &ended);
-    match show(args, &run, step.as_ref(), &folder) {
+    let measured = measure(args, draft()?, &comparable)?;
+    let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
+    let stored = measured.stored();
+    match show(args, &stored, step.as_ref()) {
         // Who reads no further still learns how the run ended.
         Err(error) if super::exit::reader_has_left(&error) => return Ok(exit),
         shown => shown?,
     }
     if !args.quiet {
-        terminal::note(format!("results in {}", folder.display()));
+        terminal::note(format!("results in {}", stored.place));
     }
     match baseline {
-        Some(baseline) if ended != Ended::Interrupted => {
-            let new = Measured { folder, run, tally, ended }.stored();
-            Ok(exit.min(since(args, &baseline, &new)?))
-        }
+        Some(baseline) if !interrupted => Ok(exit.min(since(args, &baseline, &stored)?)),
         _ => Ok(exit),
     }
 }
@@ -72,7 +71,7 @@ fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
         Format::Table => {
             let mut out = std::io::stdout().lock();
             let _ = writeln!(out);
-            report::compare::write(&comparison, Format::Table, terminal::style(), &mut out)?;
+            report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), &mut out)?;
         }
         _ => terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end()),
     }
@@ -140,6 +139,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
     }
     document::write(&folder, &run, &journal)?;
+    super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
 }
 
@@ -155,7 +155,8 @@ fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
 }
 
 /// Prints the results.
-fn show(args: &Args, run: &Run, step: Option<&Step>, folder: &Path) -> Result<()> {
+fn show(args: &Args, stored: &Stored, step: Option<&Step>) -> Result<()> {
+    let (run, folder) = (&stored.run, Path::new(&stored.place));
     let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -164,7 +165,7 @@ fn show(args: &Args, run: &Run, step: Option<&Step>, folder: &Path) -> Result<()
             let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
             std::io::copy(&mut document, &mut out).map_err(failed)?;
         }
-        format => report::write(run, format, terminal::style(), &mut out)?,
+        format => report::write(std::slice::from_ref(stored), format, terminal::style(), &mut out)?,
     }
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
@@ -253,12 +254,16 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
         true => Vec::new(),
         false => provenance::left_out().into_iter().map(left_out).collect(),
     };
+    warnings.extend(ranks::warnings(plan));
     for (library, taken) in plan.libraries.iter().enumerate() {
-        let sets = plan
-            .sets
-            .iter()
-            .enumerate()
-            .map(|(set, of)| (of.name.as_str(), setup.environment(plan, Arm { set, library })));
+        let mut sets: Vec<(String, Environment)> = Vec::new();
+        for (set, of) in plan.sets.iter().enumerate() {
+            let arm = Arm { set, library, ..plan.baseline() };
+            sets.push((of.name.clone(), setup.environment(plan, arm)));
+            let own = plan.rank_env.iter().map(|own| own.rank);
+            sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
+        }
+        let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
         let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
         for warning in checked::refuse_errors(found)? {
             let warning = warning.to_string();

@@ -18,8 +18,10 @@ use crate::topology::{Path, Topology};
 pub struct Evidence {
     /// The library the worker loaded.
     pub version: Option<NcclVersion>,
-    /// CUDA device of each rank.
+    /// CUDA device of each rank that is looked at.
     pub devices: Vec<u32>,
+    /// The communicators have one rank, so that NCCL only copies.
+    pub alone: bool,
     /// Communicators the figures come from.
     pub communicators: u32,
     /// Asked: the arm's variables.

@@ -1,20 +1,19 @@
 //! Makes and writes `run.json`: the summary of a journal.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use rayon::prelude::*;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use super::drift;
 use super::journal::Journal;
 use super::proofs::{ArmProofs, Prover};
 use super::run::{Cell, Header, Run};
 use super::summary::{Summary, Tally};
 use super::visit::Visit;
-use crate::error::{Error, Kind, Result};
+use super::{drift, file};
+use crate::error::Result;
 use crate::plan::schedule::Arm;
 
 /// Name of the document in a run's folder.
@@ -81,22 +80,10 @@ fn bare(visit: Visit) -> Visit {
 
 /// Writes the document beside its journal, whole or not at all.
 pub fn write(folder: &Path, run: &Run, journal: &Journal) -> Result<()> {
-    let path = folder.join(FILE);
-    let failed = |error: std::io::Error| {
-        Error::new(Kind::Incomplete, format!("cannot write {}", path.display()))
-            .because(error)
-            .help("the journal is complete; make the document again with --resume")
-    };
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-    let mut out = BufWriter::new(file);
-    serde_json::to_writer(&mut out, &Document { run, journal }).map_err(|error| failed(error.into()))?;
-    out.write_all(b"\n").map_err(failed)?;
-    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
-    file.as_file().sync_all().map_err(failed)?;
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(permissions).map_err(failed)?;
-    file.persist(&path).map_err(|error| failed(error.error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    file::replace(&folder.join(FILE), |out| {
+        serde_json::to_writer(&mut *out, &Document { run, journal })?;
+        out.write_all(b"\n")
+    })
 }
 
 /// A run with the visits of its journal, read one by one so that a long run needs little memory.

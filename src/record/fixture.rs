@@ -93,7 +93,9 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         cases: cases.to_vec(),
         devices: (0..RANKS).collect(),
         ranks: RANKS,
-        launch: Launch::Threads,
+        launches: vec![Launch::Threads],
+        alive: vec![0],
+        rank_env: Vec::new(),
         wrap: Vec::new(),
         rounds: Rounds::Auto,
         communicators: 6,
@@ -184,7 +186,8 @@ fn cell(plan: &Plan, arm: Arm, at: usize) -> Cell {
         arm,
         set: plan.sets[arm.set].name.clone(),
         nccl: plan.libraries[arm.library].version,
-        launch: plan.launch,
+        launch: arm.launch,
+        alive: arm.alive,
         ranks: plan.ranks,
         case: at,
         dtype: case.dtype,
@@ -229,6 +232,7 @@ fn together(plan: &Plan, arm: Arm, mode: Mode) -> Joint {
 fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
     let plan = &header.plan;
     let worker = WorkerFacts {
+        others: Vec::new(),
         pid: 20_114 + index,
         nccl: plan.libraries[arm.library].version,
         nccl_path: Some(plan.libraries[arm.library].path.clone()),

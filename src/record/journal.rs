@@ -153,6 +153,11 @@ impl Journal {
         &self.entries
     }
 
+    /// The visits of an arm whose figures count: timed and completed with right data.
+    pub fn measured(&self, arm: Arm) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.arm == arm && entry.completed && !entry.untimed)
+    }
+
     /// Reads one visit back.
     pub fn read(&self, entry: &Entry) -> Result<Visit> {
         let mut line = vec![0; entry.length as usize];

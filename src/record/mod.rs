@@ -3,6 +3,7 @@
 
 pub mod document;
 pub mod drift;
+pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod journal;

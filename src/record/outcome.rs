@@ -96,7 +96,8 @@ impl Outcome {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let during = |at: &Option<At>| at.map(|at| format!(" during {}", at.phase)).unwrap_or_default();
+        let on = |at: At| at.rank.map(|rank| format!(" on rank {rank}")).unwrap_or_default();
+        let during = |at: &Option<At>| at.map(|at| format!(" during {}{}", at.phase, on(at))).unwrap_or_default();
         match self {
             Self::Completed => f.write_str("completed"),
             Self::WrongData => f.write_str("wrong data"),

@@ -104,7 +104,7 @@ mod tests {
         let pairs = (0..gpus).flat_map(|one| (one + 1..gpus).map(move |other| [one, other]));
         let tried: Vec<PairTried> = pairs
             .map(|gpus| PairTried {
-                arm: Arm { set: 1, library: 0 },
+                arm: Arm { set: 1, ..Arm::default() },
                 gpus,
                 started: jiff::Timestamp::UNIX_EPOCH,
                 seconds: 1.0,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::run::Header;
-use super::visit::{UsedBy, Visit};
+use super::visit::{UsedBy, Visit, WorkerFacts};
 use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
@@ -98,12 +98,15 @@ impl<'a> Prover<'a> {
     /// What is known of an arm that made these visits; nothing when none completed.
     #[must_use]
     pub fn prove(&self, arm: Arm, visits: &[Visit]) -> Option<ArmProofs> {
-        if self.header.plan.arms().next() == Some(arm) {
+        let first = self.header.plan.baseline();
+        if first == arm {
             return self.baseline.as_ref().map(|baseline| self.tell(arm, baseline, None));
         }
         let proven = self.look(arm, visits)?;
         let likeness = match &self.baseline {
             None => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(_) if arm.launch != first.launch => Likeness::Different("how ranks are started".to_owned()),
+            Some(_) if arm.alive != first.alive => Likeness::Different("how many communicators take turns".to_owned()),
             Some(base) => proof::likeness(
                 &ArmProof { visits: &proven.visits, cases: &proven.cases },
                 &ArmProof { visits: &base.visits, cases: &base.cases },
@@ -170,8 +173,20 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     let plan = &header.plan;
     let none = Vars::default();
     let inherited = if plan.clean_env { &none } else { &header.provenance.inherited };
-    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, &plan.sets[arm.set].vars)];
+    let set = &plan.sets[arm.set].vars;
+    // What single ranks have of their own is asked for of all where nothing else is: the others lack it.
+    let elsewhere = |name: &str| [inherited, &plan.base, set].iter().any(|vars| vars.get(name).is_some());
+    let own = plan.rank_env.iter().flat_map(|own| own.vars.iter());
+    let own = Vars::from_iter(own.filter(|(name, value)| !value.is_empty() && !elsewhere(name)));
+    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, set), (Origin::Rank, &own)];
     proof::asked(&layers, tool)
+}
+
+/// The environments of the processes: of one with all ranks, or of one for each.
+fn seen(worker: &WorkerFacts, ranks: u32) -> Vec<Seen> {
+    let others = worker.others.iter().map(|other| Seen { ranks: vec![other.rank], variables: other.variables.clone() });
+    let first = if worker.others.is_empty() { (0..ranks).collect() } else { vec![0] };
+    [Seen { ranks: first, variables: worker.variables.clone() }].into_iter().chain(others).collect()
 }
 
 /// What NCCL's configuration files set for an arm.
@@ -191,7 +206,6 @@ fn file_lines(header: &Header, arm: Arm) -> Vec<FileLine> {
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
 fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
-    let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
     let tool = worker.map(|worker| {
         let set_by_us = worker.variables.iter().filter(|(name, _)| TOOL_VARIABLES.contains(name));
@@ -204,9 +218,10 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
-        communicators: plan.communicators,
+        alone: plan.ranks == 1,
+        communicators: plan.communicators * visit.arm.in_turn(),
         asked,
-        seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
+        seen: worker.map(|worker| seen(worker, plan.ranks)).unwrap_or_default(),
         files: files.to_vec(),
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),

@@ -20,7 +20,7 @@ use crate::error::{Error, Kind, Result};
 pub use text::HOST;
 
 /// Fields whose texts are words of ours, never a secret, though a host may have the name of one.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
     "among",
     "applied",
     "backend",
@@ -29,6 +29,7 @@ const WORDS: [&str; 16] = [
     "finished",
     "kind",
     "launch",
+    "launches",
     "library",
     "mode",
     "op",
@@ -70,6 +71,9 @@ pub fn redact(run: &mut Run) -> Result<()> {
     }
     for joint in &mut run.joint {
         *joint = redactor.walk(joint)?;
+    }
+    for proofs in &mut run.proofs {
+        *proofs = redactor.walk(proofs)?;
     }
     for warning in &mut run.warnings {
         *warning = redactor.text(warning);
@@ -134,8 +138,9 @@ impl Redactor {
     pub fn visit(&mut self, visit: &mut Visit) -> Result<()> {
         self.learn(visit);
         *visit = self.walk(visit)?;
-        if let Some(WorkerFacts { pid, .. }) = &mut visit.worker {
+        if let Some(WorkerFacts { pid, others, .. }) = &mut visit.worker {
             *pid = self.number(*pid);
+            others.iter_mut().for_each(|other| other.pid = self.number(other.pid));
         }
         Ok(())
     }

@@ -184,6 +184,9 @@ pub struct Cell {
     pub nccl: NcclVersion,
     /// How ranks were started.
     pub launch: Launch,
+    /// Further communicators that were used in turn with the first.
+    #[serde(default, skip_serializing_if = "crate::plan::schedule::is_none_alive")]
+    pub alive: u32,
     /// Number of ranks.
     pub ranks: u32,
     /// Index into the plan's cases.

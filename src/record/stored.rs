@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::journal::{self, Journal};
 use super::run::Run;
 use super::summary::Tally;
-use super::{document, run, valid};
+use super::visit::Visit;
+use super::{document, redact, run, valid};
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
 use crate::stats::{self, Sample};
@@ -74,6 +75,39 @@ impl Stored {
         // Nobody wrote that it is complete.
         let run = document::make(&header, &journal, &tally, false)?;
         Ok(Self { place, folder: Some(folder.to_owned()), run, tally })
+    }
+
+    /// Replaces host name, UUIDs, process ids and paths in the document, whose visits are completed from the journal first, and
+    /// names the run `place`: where it lies tells as much.
+    pub fn redact(&mut self, place: String) -> Result<()> {
+        self.complete_visits()?;
+        redact::redact(&mut self.run)?;
+        self.place = place;
+        Ok(())
+    }
+
+    /// Fills in what the visits measured, but their samples, where the document was made from a journal and has bare visits.
+    pub fn complete_visits(&mut self) -> Result<()> {
+        if self.folder.is_none() || self.run.visits.iter().any(|visit| !visit.replicates.is_empty()) {
+            return Ok(());
+        }
+        let mut visits = Vec::new();
+        self.each_visit(&mut |mut visit| {
+            visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
+            visits.push(visit);
+            Ok(())
+        })?;
+        self.run.visits = visits;
+        Ok(())
+    }
+
+    /// Hands over each visit in order, as whole as the run's files have it: with samples where there is a journal.
+    pub fn each_visit(&self, take: &mut dyn FnMut(Visit) -> Result<()>) -> Result<()> {
+        let Some(folder) = &self.folder else {
+            return self.run.visits.iter().cloned().try_for_each(take);
+        };
+        let (journal, _) = Journal::open(folder)?;
+        journal.entries().iter().try_for_each(|entry| take(journal.read(entry)?))
     }
 
     /// Quantiles at these shares, each visit's over all its samples of a case, by arm, case and place in `shares`.

@@ -33,6 +33,12 @@ pub enum Phase {
     Teardown,
 }
 
+impl Phase {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Self; 8] =
+        [Self::Start, Self::Init, Self::First, Self::WarmUp, Self::Capture, Self::Timing, Self::Check, Self::Teardown];
+}
+
 impl std::fmt::Display for Phase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -177,6 +183,31 @@ pub struct WorkerFacts {
     pub variables: Vars,
     /// GPUs in rank order.
     pub devices: Vec<Device>,
+    /// The processes of the other ranks, where each has its own; the facts above are then those of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<RankFacts>,
+}
+
+impl WorkerFacts {
+    /// Process id of the worker that had `rank`.
+    #[must_use]
+    pub fn pid_of(&self, rank: u32) -> Option<u32> {
+        match self.others.iter().find(|other| other.rank == rank) {
+            Some(other) => Some(other.pid),
+            None => (rank == 0 || self.others.is_empty()).then_some(self.pid),
+        }
+    }
+}
+
+/// What the process of one rank said of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RankFacts {
+    /// The rank.
+    pub rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// `NCCL_*` variables in its environment.
+    pub variables: Vars,
 }
 
 /// Where the time of a visit went, in seconds.

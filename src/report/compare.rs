@@ -10,11 +10,12 @@ use super::head::Line;
 use super::ink::{Tone, paragraph, plain};
 use super::sheet::{Align, Column, Sheet};
 use super::table::{LEAST, WIDEST, labelled};
-use super::{Format, Style};
+use super::{Format, Style, html};
 use crate::collective::Case;
 use crate::compare::{Alone, Change, Compared, Comparison, Side, Together};
 use crate::error::{Error, Kind, Result};
 use crate::record::run::{Backend, Verdict};
+use crate::record::stored::Stored;
 use crate::units::{self, plural};
 
 /// More cells than a person reads: then those that are the same are counted, and the others shown.
@@ -24,8 +25,14 @@ const TOLD: usize = 12;
 /// Sets that get a sentence each.
 const SENTENCES: usize = 6;
 
-/// Writes `comparison` in `format`; `style` shapes [`Format::Table`] only.
-pub fn write(comparison: &Comparison, format: Format, style: Style, out: &mut impl Write) -> Result<()> {
+/// Writes the `comparison` of two runs, the old one first, in `format`; `style` shapes [`Format::Table`] only.
+pub fn write(
+    comparison: &Comparison,
+    runs: [&Stored; 2],
+    format: Format,
+    style: Style,
+    out: &mut impl Write,
+) -> Result<()> {
     let written = match format {
         Format::Table => out.write_all(render(comparison, style).as_bytes()),
         Format::Json => serde_json::to_writer_pretty(&mut *out, comparison)
@@ -33,8 +40,10 @@ pub fn write(comparison: &Comparison, format: Format, style: Style, out: &mut im
             .and_then(|()| out.write_all(b"\n")),
         Format::Csv => machine::csv(comparison, out),
         Format::Markdown => out.write_all(machine::markdown(comparison).as_bytes()),
-        Format::NcclTests => {
-            return Err(Error::usage("nccl-tests has no form for two runs").help("one of: table, json, csv, markdown"));
+        Format::Html => out.write_all(html::comparison_of(comparison, runs)?.as_bytes()),
+        Format::CsvCells | Format::NcclTests | Format::NcclTestsJson => {
+            let message = format!("{format} has no form for two runs");
+            return Err(Error::usage(message).help("one of: table, html, markdown, json, csv"));
         }
     };
     written.and_then(|()| out.flush()).map_err(|error| {

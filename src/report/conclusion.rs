@@ -22,13 +22,14 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let modes = run.header.plan.modes();
     if candidates.is_empty() {
-        return vec![format!("only {} was measured: nothing to compare", name(run, Arm { set: 0, library: 0 }))];
+        return vec![format!("only {} was measured: nothing to compare", name(run, run.header.plan.baseline()))];
     }
     let sentence = |mode: Mode| -> Vec<String> {
         if candidates.len() > SENTENCES {
             return summed_up(run, &candidates, mode);
         }
-        candidates.iter().map(|&arm| format!("{} is {}", name(run, arm), one(run, arm, mode))).collect()
+        let verb = if run.header.plan.varies_launch_alone() { "are" } else { "is" };
+        candidates.iter().map(|&arm| format!("{} {verb} {}", name(run, arm), one(run, arm, mode))).collect()
     };
     let mut sentences = Vec::new();
     for &mode in &modes {
@@ -71,17 +72,20 @@ pub(super) fn headline(run: &Run) -> String {
         return told.collect::<Vec<_>>().join("; ");
     }
     let faster = |arm: &&Arm| !cells(arm).is_empty() && cells(arm).iter().all(|cell| cell.verdict == Verdict::Faster);
-    let base = name(run, Arm { set: 0, library: 0 });
-    let counted = candidates.iter().filter(faster).count();
-    let what = format!("{} of {} sets are faster than {base} everywhere", counted, candidates.len());
-    let modes = run.header.plan.modes();
-    let rank = |mode: &Mode| ranking(run, *mode).into_iter().find(|joint| joint.verdict == Verdict::Faster);
-    match modes.first().and_then(rank) {
+    let base = name(run, run.header.plan.baseline());
+    let all = units::plural(candidates.len(), "set");
+    let counted = match candidates.iter().filter(faster).count() {
+        0 => format!("none of {all} is faster than {base} everywhere"),
+        1 => format!("1 of {all} is faster than {base} everywhere"),
+        some => format!("{some} of {all} are faster than {base} everywhere"),
+    };
+    let first = run.header.plan.modes().first().and_then(|mode| ranking(run, *mode).first().copied());
+    match first.filter(|first| first.ratio.is_some()) {
         Some(first) => {
-            let place = in_mode(run, first.mode);
-            format!("{what}; the fastest{place} is {}, {}", name(run, first.arm), verdicts(run, cells(&first.arm)))
+            let (place, set) = (in_mode(run, first.mode), name(run, first.arm));
+            format!("{counted}; the quickest{place}, {set}, is {}", verdicts(run, cells(&first.arm)))
         }
-        None => what,
+        None => counted,
     }
 }
 
@@ -94,7 +98,7 @@ fn one(run: &Run, arm: Arm, mode: Mode) -> String {
 
 /// What these cells of a set are.
 fn verdicts(run: &Run, cells: &[&Cell]) -> String {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let all = cells.len();
     if all == 0 {
         return Tone::Bad.ink("not measured");
@@ -156,7 +160,7 @@ fn joint(run: &Run, arm: Arm, mode: Mode) -> Option<String> {
 
 /// The sentences of a run with many sets: how many are what, and which is the fastest.
 fn summed_up(run: &Run, candidates: &[Arm], mode: Mode) -> Vec<String> {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let everywhere = |verdict: Verdict| {
         let holds = |&&arm: &&Arm| {
             let cells = of(run, arm, mode);

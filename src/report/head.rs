@@ -3,7 +3,7 @@
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
-use crate::plan::env_set::{EnvSet, Vars};
+use crate::plan::env_set::{EnvSet, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};
@@ -58,6 +58,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
     lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
@@ -85,10 +86,12 @@ fn driver(provenance: &Provenance) -> String {
 }
 
 fn ranks(plan: &Plan) -> String {
-    let launch = match plan.launch {
+    let launch = |launch: &Launch| match launch {
         Launch::Threads => "threads of one process",
         Launch::Processes => "a process each",
     };
+    let launches: Vec<&str> = plan.launches.iter().map(launch).collect();
+    let launch = launches.join(", and ");
     let (ranks, gpus) = (plan.ranks as usize, plan.devices.len());
     if plan.oversubscribed() {
         let shared = Tone::Bad.ink("oversubscribed");
@@ -96,6 +99,12 @@ fn ranks(plan: &Plan) -> String {
     } else {
         format!("{launch} · one on each of {}", plural(gpus, "GPU"))
     }
+}
+
+/// Communicators that take turns, where there are several.
+fn in_turn(plan: &Plan) -> Option<String> {
+    let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
+    (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(" or ")))
 }
 
 fn libraries(plan: &Plan) -> Vec<String> {
@@ -183,6 +192,8 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
             Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
+    let own = |of: &RankEnv| Line::new("one rank", format!("rank {} {}", of.rank, own(&of.vars)));
+    lines.extend(plan.rank_env.iter().map(own));
     let settings = |file: &ConfFile| {
         let readers: Vec<String> = file.arms.iter().map(|arm| plan.arm_name(*arm)).collect();
         let under = if readers.is_empty() { "every set".to_owned() } else { readers.join(", ") };
@@ -209,6 +220,15 @@ fn sets(plan: &Plan) -> Vec<Line> {
         Line { label: "sets", lead: format!("{name}{}", " ".repeat(longest - width(name))), text }
     };
     plan.sets.iter().zip(&names).map(line).collect()
+}
+
+/// What one rank has of its own: `with NCCL_ALGO=Tree`, `without NCCL_PROTO`.
+fn own(vars: &Vars) -> String {
+    let one = |(name, value): (&str, &str)| match value {
+        "" => format!("without {}", plain(name)),
+        value => format!("with {}={}", plain(name), plain(value)),
+    };
+    vars.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn assignments(vars: &Vars) -> String {

@@ -103,7 +103,7 @@ mod tests {
     /// The lines of a run of eight GPUs on which these pairs of a set fail.
     fn shown(fails: impl Fn(u32, u32) -> bool) -> String {
         let mut run = fixture::two_sets();
-        let arm = Arm { set: 1, library: 0 };
+        let arm = Arm { set: 1, ..Arm::default() };
         for gpus in (0..8).flat_map(|one| (one + 1..8).map(move |other| [one, other])) {
             let outcome = if fails(gpus[0], gpus[1]) { Outcome::WrongData } else { Outcome::Completed };
             run.pairs.push(PairTried { arm, gpus, started: run.finished, seconds: 1.0, outcome });

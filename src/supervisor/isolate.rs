@@ -85,6 +85,8 @@ impl Sweep<'_> {
             ranks: gpus.len() as u32,
             communicators: COMMUNICATORS,
             measure,
+            // Ranks of a pair are others than those of the run.
+            rank_env: Vec::new(),
             ..self.plan.clone()
         };
         let planned = Planned { index: INDEX + place, round: 0, arm, untimed: false };

@@ -119,7 +119,7 @@ mod tests {
         plain.set("HOME", &home.path().display().to_string(), Origin::Inherited);
         let mut named = plain.clone();
         named.set("NCCL_CONF_FILE", &home.path().join("other").display().to_string(), Origin::Set);
-        let arm = |set| Arm { set, library: 0 };
+        let arm = |set| Arm { set, ..Arm::default() };
         let version = NcclVersion::new(2, 30, 7);
         let found = conf_files([(arm(0), version, &plain), (arm(1), version, &named), (arm(2), version, &plain)]);
         let ours: Vec<_> = found.iter().filter(|file| file.path != SYSTEM_FILE).collect();

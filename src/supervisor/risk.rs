@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use super::visit::Setup;
 use crate::error::Result;
 use crate::nccl::levels::PathLevel;
-use crate::plan::schedule::{Arm, Plan};
+use crate::plan::schedule::{Arm, Launch, Plan};
 use crate::record::journal::Journal;
 use crate::record::visit::{At, Outcome, Phase};
 
@@ -40,11 +40,11 @@ fn is_risky(plan: &Plan, arm: Arm) -> bool {
     far.is_some_and(|level| level > PathLevel::Pxb) || names_ll128
 }
 
-/// The values of the variables that decide the way of an arm, and its library.
-fn way(plan: &Plan, setup: &Setup, arm: Arm) -> (usize, Vec<String>) {
+/// The values of the variables that decide the way of an arm, its library, and whether ranks share a process.
+fn way(plan: &Plan, setup: &Setup, arm: Arm) -> ((usize, Launch), Vec<String>) {
     let environment = setup.environment(plan, arm);
     let value = |name: &&str| environment.get(name).map(|value| format!("{name}={value}"));
-    (arm.library, WAYS.iter().filter_map(value).collect())
+    ((arm.library, arm.launch), WAYS.iter().filter_map(value).collect())
 }
 
 /// Why `arm`, which was never visited, is not: other sets of its way hung or crashed alike, and none passed.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn arm(set: usize) -> Arm {
-        Arm { set, library: 0 }
+        Arm { set, ..Arm::default() }
     }
 
     fn hung(phase: Phase) -> Outcome {

@@ -55,8 +55,27 @@ fn the_journal_has_the_samples_behind_the_document() {
 }
 
 #[test]
-fn csv_has_a_row_for_each_cell() {
+fn csv_has_a_row_for_each_observation_with_all_it_depends_on() {
     let ran = printed("csv");
+    let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let run = ran.document();
+    let measure = &run.header.plan.measure;
+    let replicates = run.visits.iter().flat_map(|visit| &visit.replicates);
+    let samples: usize = replicates.map(|of| measure.samples(run.header.plan.cases[of.case].mode)).sum();
+    assert_eq!(rows.len(), samples);
+    for factor in
+        "run set nccl ranks mode dtype op in_place size_bytes round visit communicator sample time_us".split(' ')
+    {
+        let at = heads.iter().position(|head| head == factor).unwrap_or_else(|| panic!("no column {factor}"));
+        assert!(rows.iter().all(|row| !row[at].is_empty()), "{factor}");
+    }
+}
+
+#[test]
+fn csv_cells_has_a_row_for_each_cell() {
+    let ran = printed("csv-cells");
     let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
     let heads = reader.headers().unwrap().clone();
     let column = |name: &str| heads.iter().position(|head| head == name).unwrap();
@@ -84,6 +103,40 @@ fn nccl_tests_has_the_columns_of_all_reduce_perf() {
             assert!(number.parse::<f64>().is_ok(), "{row:?}");
         }
     }
+}
+
+#[test]
+fn nccl_tests_json_is_a_document_for_each_set_and_mode() {
+    let ran = printed("nccl-tests-json");
+    let documents: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(documents.len(), 2 * 2);
+    for document in documents {
+        assert_eq!((&document["version"], &document["config"]["nthreads"]), (&3.into(), &2.into()));
+        let row = &document["results"][0];
+        for half in ["out_of_place", "in_place"] {
+            assert!(row[half]["time"].is_f64() && row[half]["nwrong"] == 0, "{row}");
+        }
+    }
+}
+
+#[test]
+fn every_run_has_its_page_and_report_makes_it_again() {
+    let ran = &*JSON;
+    let page = std::fs::read_to_string(ran.folder().join("report.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("EMULATED"));
+    let again = Program::new(["report", OUT, "--format", "html"]).beside(ran).run().exits(0);
+    assert_eq!(again.stdout, page);
+}
+
+#[test]
+fn several_runs_are_reported_together() {
+    let ran = &*JSON;
+    let report =
+        |format: &str| Program::new(["report", OUT, OUT, "--format", format]).beside(ran).run().exits(0).stdout;
+    assert_eq!(report("json").lines().count(), 2);
+    assert_eq!(report("csv-cells").lines().filter(|line| line.starts_with("run,")).count(), 1);
+    assert_eq!(report("html").matches("<article").count(), 2);
 }
 
 #[test]

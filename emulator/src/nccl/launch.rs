@@ -151,6 +151,7 @@ fn enqueue(call: &AllReduce, choice: &Choice, stream: usize, captured: bool) {
         dtype: call.dtype,
         operation: call.operation,
         micros: choice.micros,
+        choice: (choice.algorithm << 32 | choice.protocol << 16 | choice.channels) as u64,
     };
     let mut memory = comm.memory.lock().unwrap_or_else(PoisonError::into_inner);
     let collective = match &memory.last {
@@ -267,6 +268,10 @@ pub(crate) fn p2p(calls: Vec<P2p>) -> Nccl<()> {
 }
 
 fn launch_batch(comm: &Comm, handle: Handle, parts: Vec<Part>) -> Nccl<()> {
+    if parts.iter().any(|part| !comm.plan.together(comm.rank, part.peer)) {
+        log::warn("transport.cc:1", "The emulator sends between ranks of one process only.");
+        return Err(SYSTEM);
+    }
     for part in &parts {
         transports::connect_peer(comm, part.peer);
     }

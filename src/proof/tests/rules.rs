@@ -222,6 +222,7 @@ fn with_one_rank_nothing_that_acts_on_an_algorithm_has_an_effect() {
     let alone = |set: &str| {
         let mut visit = visit("", set).version("2.28.3");
         visit.devices = vec![0];
+        visit.alone = true;
         visit.seen[0].ranks = vec![0];
         visit.proof(set.split_once('=').unwrap().0)
     };

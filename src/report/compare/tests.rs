@@ -10,11 +10,23 @@ fn shown(comparison: &Comparison) -> String {
 
 /// `pcie-ll` a quarter slower at one size after an upgrade, and one size measured once only.
 fn upgraded() -> Comparison {
+    let [old, new] = two_runs();
+    compare(&old, &new, None).unwrap()
+}
+
+fn two_runs() -> [Stored; 2] {
     let old = stored(two_sets(), 1, |_, _| 1.0);
     let mut new = stored(two_sets(), 2, |set, case| if set == "pcie-ll" && case == 0 { 1.25 } else { 1.0 });
     new.run.header.provenance.driver = Some("590.44.01".into());
     new.run.header.plan.sets[1].vars.set("NCCL_PROTO", "Simple");
-    compare(&old, &new, None).unwrap()
+    [old, new]
+}
+
+fn written(format: Format) -> crate::error::Result<String> {
+    let [old, new] = two_runs();
+    let mut text = Vec::new();
+    write(&upgraded(), [&old, &new], format, Style::default(), &mut text)?;
+    Ok(String::from_utf8(text).unwrap())
 }
 
 #[test]
@@ -86,9 +98,7 @@ fn of_many_cells_those_that_are_the_same_are_counted() {
 
 #[test]
 fn every_compared_cell_is_a_row_of_the_csv() {
-    let mut text = Vec::new();
-    write(&upgraded(), Format::Csv, Style::default(), &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let text = written(Format::Csv).unwrap();
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let heads = reader.headers().unwrap().clone();
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -101,20 +111,17 @@ fn every_compared_cell_is_a_row_of_the_csv() {
 
 #[test]
 fn json_has_all_and_nccl_tests_no_form() {
-    let comparison = upgraded();
-    let mut text = Vec::new();
-    write(&comparison, Format::Json, Style::default(), &mut text).unwrap();
-    let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&written(Format::Json).unwrap()).unwrap();
     assert_eq!(value["cells"].as_array().unwrap().len(), 8);
     assert_eq!((&value["changes"][0]["topic"], &value["cells"][4]["verdict"]), (&"driver".into(), &"slower".into()));
-    assert!(write(&comparison, Format::NcclTests, Style::default(), &mut text).is_err());
+    for format in [Format::CsvCells, Format::NcclTests, Format::NcclTestsJson] {
+        assert!(written(format).unwrap_err().next_step().unwrap().contains("html"));
+    }
 }
 
 #[test]
 fn markdown_says_the_same() {
-    let mut text = Vec::new();
-    write(&upgraded(), Format::Markdown, Style::default(), &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let text = written(Format::Markdown).unwrap();
     for line in ["- changed: driver: 580.159.04 → 590.44.01", "### graph, bf16 sum out-of-place"] {
         assert!(text.lines().any(|other| other == line), "{line} is missing in\n{text}");
     }

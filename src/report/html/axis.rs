@@ -71,7 +71,9 @@ impl Scale {
         let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|of| of * power).find(|step| *step >= least * 0.999);
         let step = step.unwrap_or(power * 10.0);
         let (first, last) = ((self.low / step).ceil() as i64, (self.high / step).floor() as i64);
-        (first..=last).map(|of| of as f64 * step).take(most + 1).collect()
+        // By tens where that is exact: 127 tenths are 12.7, 127 times 0.1 is not.
+        let tick = |of: i64| if step < 1.0 { of as f64 / (1.0 / step).round() } else { of as f64 * step };
+        (first..=last).map(tick).take(most + 1).collect()
     }
 
     /// Figures that start with few digits, as many as there is room for, the roundest first.
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_few() {
         assert_eq!(Scale::linear(0.0, 52.0).ticks(5), [0.0, 20.0, 40.0]);
-        assert_eq!(Scale::linear(25.3, 26.1).ticks(4), [25.4, 25.6, 25.8, 26.0].map(|tick| tick));
+        assert_eq!(Scale::linear(25.3, 26.1).ticks(4), [25.4, 25.6, 25.8, 26.0]);
         for (low, high) in [(0.0, 1.0), (3.0, 3.0001), (1e-3, 1e6), (7.0, 7.0)] {
             for scale in [Scale::linear(low, high), Scale::log(low.max(1e-6), high)] {
                 let ticks = scale.ticks(6);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use maud::{Markup, html};
 
 use super::latency::{self, Point};
-use super::panels::{self, Panel, Series};
+use super::panels::{self, Height, Panel, Series};
 use super::shown::{left_out, pick};
 use super::{Source, footer, forest, page};
 use crate::collective::Case;
@@ -15,7 +15,9 @@ use crate::record::observed::Observations;
 use crate::record::run::{Backend, Run, Verdict};
 use crate::report::cells::{Group, figure, groups, interval};
 use crate::report::compare::{change, findings, sentences, side, tally};
+use crate::report::conclusion::percent;
 use crate::report::ink::plain;
+use crate::units::{self, plural};
 
 /// Rows of all tables together.
 const ROWS: usize = 400;
@@ -25,7 +27,7 @@ const PANELS: usize = 12;
 const CHANGES: usize = 100;
 
 /// Which cells of both runs the page shows with their samples and communicators: of the old run, then of the new one.
-pub fn wanted(comparison: &Comparison, old: &Run, new: &Run) -> [impl Fn(Arm, usize) -> bool + use<>; 2] {
+pub(super) fn wanted(comparison: &Comparison, old: &Run, new: &Run) -> [impl Fn(Arm, usize) -> bool + use<>; 2] {
     let shown = panel_cells(comparison);
     [old, new].map(|run| {
         let keys: HashSet<(Arm, usize)> = shown.iter().filter_map(|cell| key(run, cell)).collect();
@@ -49,8 +51,7 @@ fn panel_cells(comparison: &Comparison) -> Vec<&Compared> {
 }
 
 /// The page.
-#[must_use]
-pub fn comparison(comparison: &Comparison, old: Source, new: Source) -> String {
+pub(super) fn comparison(comparison: &Comparison, old: Source, new: Source) -> String {
     let sentences = sentences(comparison);
     let headline = if sentences.len() == 1 { sentences[0].clone() } else { summed_up(comparison) };
     let all: Vec<usize> = (0..comparison.cells.len()).collect();
@@ -97,7 +98,7 @@ pub fn comparison(comparison: &Comparison, old: Source, new: Source) -> String {
             section {
                 h2 { "Communicators over the rounds" }
                 p.note { "A dot is the median of one communicator; the old run's rounds first, then those of the new one. Axes do not begin at zero." }
-                (panels::keys(&panels)) (panels::strips(&panels))
+                (panels::keys(&panels)) (panels::strips(&panels, Height::Micros))
             }
         }
         (footer())
@@ -107,9 +108,28 @@ pub fn comparison(comparison: &Comparison, old: Source, new: Source) -> String {
     page::page(&title, (comparison.backend == Backend::Emulated).then_some(alarm), &body)
 }
 
-/// `8 cells compared: 1 slower, 7 same`
+/// `1 of 8 cells is slower than it was: 1 slower, 7 same`: the worst first.
 fn summed_up(comparison: &Comparison) -> String {
-    format!("{}: {}", crate::units::plural(comparison.cells.len(), "cell"), tally(&comparison.cells))
+    let all = comparison.cells.len();
+    let count = |of: Verdict| comparison.cells.iter().filter(|cell| cell.verdict == of).count();
+    let tolerance = percent(comparison.tolerance);
+    let some = |number: usize, what: &str| {
+        let verb = if number == 1 { "is" } else { "are" };
+        format!(
+            "{} of {} {verb} {what}: {}",
+            units::count(number as u64),
+            plural(all, "cell"),
+            tally(&comparison.cells)
+        )
+    };
+    match () {
+        () if all == 0 => "no cell is in both runs".to_owned(),
+        () if count(Verdict::Same) == all => format!("all {} are the same within {tolerance}", plural(all, "cell")),
+        () if count(Verdict::Invalid) > 0 => some(count(Verdict::Invalid), "invalid"),
+        () if count(Verdict::Slower) > 0 => some(count(Verdict::Slower), "slower than before"),
+        () if count(Verdict::Faster) > 0 => some(count(Verdict::Faster), "faster than before"),
+        () => some(count(Verdict::Undecided), "undecided"),
+    }
 }
 
 fn of(source: Source, cell: &Compared) -> Option<Observations> {
@@ -185,7 +205,7 @@ fn rows_of(cells: &[&Compared]) -> Vec<forest::Row> {
 fn table(title: &str, cells: &[&Compared]) -> Markup {
     let beside = |ends: Option<[f64; 2]>| html! { @if ends.is_some() { " " span.quiet { "(" (interval(ends)) ")" } } };
     html! {
-        table.cards role="table" {
+        div.scroll { table.cards role="table" {
             caption { span.strong { (title) } }
             thead role="rowgroup" { tr role="row" {
                 th role="columnheader" scope="col" { "size" } th.n role="columnheader" scope="col" { "bytes" } th role="columnheader" scope="col" { "set" }
@@ -196,16 +216,16 @@ fn table(title: &str, cells: &[&Compared]) -> Markup {
             tbody role="rowgroup" { @for cell in cells {
                 tr.first role="row" {
                     th.size role="rowheader" scope="row" { (cell.case.label()) }
-                    td.n.size role="cell" data-label="bytes" { (cell.size_bytes) }
-                    td.full role="cell" { (page::set_name(None, &plain(&cell.set))) }
+                    td.n.size.bytes role="cell" { (cell.size_bytes) }
+                    td.name role="cell" { (page::set_name(None, &plain(&cell.set))) }
                     td.n role="cell" data-label="old median µs" { (figure(cell.old.median_us)) (beside(cell.old.interval_us)) }
                     td.n role="cell" data-label="new median µs" { (figure(cell.new.median_us)) (beside(cell.new.interval_us)) }
                     td.n role="cell" data-label="ratio" { span.strong { (figure(cell.ratio)) } (beside(cell.ratio_interval)) }
-                    td role="cell" data-label="verdict" { (page::verdict(cell.verdict)) @if let Some(reason) = &cell.verdict_reason { br; span.note { (reason) } } }
+                    td.verdict role="cell" { (page::verdict(cell.verdict)) }
                     td.full role="cell" data-label="settings, old and new" { (page::applied(cell.old.applied)) ", " (page::applied(cell.new.applied)) }
                 }
             } }
-        }
+        } }
     }
 }
 

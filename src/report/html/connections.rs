@@ -45,7 +45,7 @@ pub(super) fn section(shown: &Shown, observed: &Observed, id: &str) -> Option<Ma
             }
             ul.legend {
                 @for (at, way) in ways.iter().enumerate() {
-                    li { svg viewBox="-7 -7 14 14" aria-hidden="true" { line.bar class={ "s" ((at + 1) % 8) } x1="-7" x2="7" y1="0" y2="0" {} } (way) }
+                    li { svg viewBox="-7 -7 14 14" aria-hidden="true" { line class={ "bar s" ((at + 1) % 8) } x1="-7" x2="7" y1="0" y2="0" {} } (way) }
                 }
             }
             div.grid {
@@ -83,7 +83,7 @@ fn drawing(id: &str, names: &str, ranks: u32, pairs: &Pairs, ways: &[String]) ->
                 @let way = way(via);
                 @let colour = ways.iter().position(|known| *known == way).map_or(0, |at| (at + 1) % 8);
                 @let ((x1, y1), (x2, y2)) = (at(*from, ranks), at(*to, ranks));
-                line.bar class={ "s" (colour) } x1=(place(x1)) y1=(place(y1)) x2=(place(x2)) y2=(place(y2)) {
+                line class={ "bar s" (colour) } x1=(place(x1)) y1=(place(y1)) x2=(place(x2)) y2=(place(y2)) {
                     title { "rank " (from) " and rank " (to) ": " (way) }
                 }
             }
@@ -125,6 +125,7 @@ mod tests {
         assert_eq!(in_words(&pairs), "1 pair by P2P/direct, 1 pair by SHM");
         let ways = ["P2P/direct".to_owned(), "SHM".to_owned()];
         let text = drawing("x", "default", 3, &pairs, &ways).into_string();
+        assert!(text.contains(r#"class="bar s1""#) && text.contains(r#"class="bar s2""#), "{text}");
         assert_eq!((text.matches("<line").count(), text.matches("<circle").count()), (2, 3));
         assert!(text.contains("rank 1 and rank 2: P2P/direct"));
     }

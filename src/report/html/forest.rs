@@ -122,20 +122,21 @@ fn drawn(row: &Row, scale: &Scale, (from, to): (f64, f64)) -> Markup {
     let one = across(scale.at(1.0));
     html! {
         svg class={ "v-" (row.verdict) } aria-hidden="true" {
+            @for tick in scale.ticks(TICKS) { line.g x1=(across(scale.at(tick))) x2=(across(scale.at(tick))) y1="0" y2="100%" {} }
             rect.band x=(across(from)) width=(across(to - from)) y="0" height="100%" {}
-            line.one x1=(one) x2=(one) y1="0" y2="100%" {}
+            @if row.ratio.is_some() { line.one x1=(one) x2=(one) y1="0" y2="100%" {} }
             @if let Some([low, high]) = row.interval {
-                line.bar x1=(across(scale.at(low))) x2=(across(scale.at(high))) y1="12" y2="12" {}
+                line.bar x1=(across(scale.at(low))) x2=(across(scale.at(high))) y1="13" y2="13" {}
                 @for end in [low, high] {
-                    line.bar x1=(across(scale.at(end))) x2=(across(scale.at(end))) y1="8" y2="16" {}
+                    line.bar x1=(across(scale.at(end))) x2=(across(scale.at(end))) y1="9" y2="17" {}
                 }
             }
             @if let Some(ratio) = row.ratio {
-                svg x=(across(scale.at(ratio))) y="12" width="1" height="1" {
+                svg x=(across(scale.at(ratio))) y="13" width="1" height="1" {
                     @if row.joint { path.mark d="M0-7L8 0L0 7L-8 0z" {} } @else { path.mark d="M-4.5-4.5h9v9h-9z" {} }
                 }
             } @else {
-                text x="50%" y="16" text-anchor="middle" { "no figures" }
+                text x="50%" y="17" text-anchor="middle" { "no figures" }
             }
         }
     }

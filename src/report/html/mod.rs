@@ -1,6 +1,7 @@
 //! `report.html`: a run, several runs, or two runs compared, as one page that needs nothing but itself.
 //!
-//! [`run`](fn@run) makes the page of a run from its document and what its journal observed of the cells that [`wanted`] names.
+//! [`runs_of`] and [`comparison_of`] make pages from files; [`run`](fn@run) from a document and what was observed of the cells
+//! that [`wanted`] names.
 //! Its size is bounded whatever the size of the run: [`shown`] decides what is left out, and the page says so.
 
 mod axis;
@@ -18,20 +19,22 @@ mod shown;
 
 use std::collections::HashSet;
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
-use self::panels::{Panel, Series};
+use self::panels::{Height, Panel, Series};
 use self::shown::Shown;
 use super::cells::{figure, in_mode, interval, label, name};
 use super::conclusion::{headline, sentences};
 use super::ink::plain;
 use super::{findings, head};
+use crate::compare::Comparison;
+use crate::error::Result;
 use crate::plan::schedule::Arm;
 use crate::record::observed::Observed;
 use crate::record::run::{Backend, Run, Verdict};
+use crate::record::stored::Stored;
+use crate::topology::svg;
 use crate::units::plural;
-
-pub use self::compare::{comparison, wanted as wanted_of_comparison};
 
 /// Name of the page in a run's folder.
 pub const FILE: &str = "report.html";
@@ -86,6 +89,21 @@ pub fn runs(sources: &[Source]) -> String {
     page::page(&plural(sources.len(), "run"), alarm, &body)
 }
 
+/// The page of stored runs, observed from their files.
+pub fn runs_of(stored: &[Stored]) -> Result<String> {
+    let observed: Vec<Observed> = stored.iter().map(|of| Observed::of(of, &wanted(&of.run))).collect::<Result<_>>()?;
+    let sources = stored.iter().zip(&observed).map(|(of, observed)| Source { run: &of.run, observed });
+    Ok(runs(&sources.collect::<Vec<_>>()))
+}
+
+/// The page of two stored runs and their comparison.
+pub fn comparison_of(comparison: &Comparison, [old, new]: [&Stored; 2]) -> Result<String> {
+    let [of_old, of_new] = compare::wanted(comparison, &old.run, &new.run);
+    let (old_seen, new_seen) = (Observed::of(old, &of_old)?, Observed::of(new, &of_new)?);
+    let old = Source { run: &old.run, observed: &old_seen };
+    Ok(compare::comparison(comparison, old, Source { run: &new.run, observed: &new_seen }))
+}
+
 fn footer() -> Markup {
     html! {
         footer {
@@ -100,6 +118,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
     let shown = Shown::of(run);
     let panels = panels(&shown, source.observed, id);
     let connections = connections::section(&shown, source.observed, id);
+    let wiring = run.header.provenance.topology.as_ref().filter(|topology| !topology.gpus.is_empty());
     html! {
         header {
             p.eyebrow { (plain(&head::title(run))) }
@@ -109,14 +128,15 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             (tiles(&shown))
             (warnings(run))
             (page::facts(&head::lines(run)))
-            (contents(id, connections.is_some(), panels.is_empty()))
+            (contents(id, wiring.is_some() || connections.is_some(), panels.is_empty()))
             (page::left_out(&shown.left_out, "The files of the run have all of it: ncclsweep report --format csv or json."))
         }
         section {
             h2 id={ (id) "-results" } { "Results" }
             p.note { "Times of one all-reduce: the median with the 95% interval of the typical time over visits. A ratio is the time relative to the baseline's; below 1 is faster." }
+            @let sentences = sentences(run);
+            @if sentences.len() > 1 { @for sentence in sentences { p { (page::toned(&sentence)) } } }
             (results::section(&shown))
-            @if sentences(run).len() > 1 { @for sentence in sentences(run) { p { (page::toned(&sentence)) } } }
             (page::facts(&findings::lines(run).into_iter().filter(|line| line.label != "warning").collect::<Vec<_>>()))
         }
         @let forest = forest::section(&shown);
@@ -143,26 +163,34 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             }
             section {
                 h2 id={ (id) "-rounds" } { "Communicators over the rounds" }
-                p.note { "A dot is the median of one communicator, a line joins the levels of a set's visits in the order of time: where it climbs or falls, the box drifted. Axes do not begin at zero." }
-                (panels::keys(&panels)) (panels::strips(&panels))
+                p.note { "A dot is the median of one communicator, relative to the level of its set; a line joins the levels of the set's visits in the order of time. Where lines climb or fall together, the box drifted." }
+                (panels::keys(&panels)) (panels::strips(&panels, Height::OfLevel))
             }
         }
-        @if let Some(connections) = &connections {
-            section { h2 id={ (id) "-connections" } { "Connections" } (connections) }
+        @if wiring.is_some() || connections.is_some() {
+            section {
+                h2 id={ (id) "-topology" } { "Topology" }
+                @if let Some(topology) = wiring {
+                    p.note { "How the GPUs are wired, as far as kernel and driver told. What is not known is drawn as such." }
+                    // The drawing escapes its own texts.
+                    div.scroll.wiring { (PreEscaped(svg(topology))) }
+                }
+                @if let Some(connections) = &connections { h3 { "Connections" } (connections) }
+            }
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }
 }
 
-fn contents(id: &str, connections: bool, no_panels: bool) -> Markup {
+fn contents(id: &str, topology: bool, no_panels: bool) -> Markup {
     let all = [
         ("results", "Results", true),
         ("ratios", "Ratios", true),
         ("latency", "Latency", true),
         ("samples", "Samples", !no_panels),
         ("rounds", "Rounds", !no_panels),
-        ("connections", "Connections", connections),
+        ("topology", "Topology", topology),
         ("settings", "Settings", true),
         ("provenance", "Provenance", true),
     ];
@@ -184,8 +212,10 @@ fn tiles(shown: &Shown) -> Markup {
             @for joint in candidates.take(TILES) {
                 li class=(joint.verdict) {
                     span.quiet { (page::set_name(shown.plotted.iter().position(|arm| *arm == joint.arm), &name(run, joint.arm))) (in_mode(run, joint.mode)) }
-                    b { (joint.ratio.map_or_else(|| "–".to_owned(), |ratio| figure(Some(ratio)) + " ×")) }
-                    span { "the time of " (base) @if joint.ratio_interval.is_some() { ", 95% " (interval(joint.ratio_interval)) } }
+                    @if joint.ratio.is_some() {
+                        b { (figure(joint.ratio)) " ×" }
+                        span { "the time of " (base) @if joint.ratio_interval.is_some() { ", 95% " (interval(joint.ratio_interval)) } }
+                    } @else { b { "no ratio" } }
                     span { (page::verdict(joint.verdict)) }
                 }
             }

@@ -56,11 +56,6 @@ pub(super) fn toned(text: &str) -> Markup {
     }
 }
 
-/// A text without its tones: for titles.
-pub(super) fn toneless(text: &str) -> String {
-    pieces(text).map(|(_, piece)| piece).collect()
-}
-
 fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "good",
@@ -105,8 +100,10 @@ pub(super) fn facts(lines: &[Line]) -> Markup {
 pub(super) fn set_name(series: Option<usize>, name: &str) -> Markup {
     let short = cut_middle(name, NAME);
     html! {
-        @if let Some(series) = series { span class={ "key s" (series) } aria-hidden="true" {} }
-        @if width(name) > NAME { span title=(name) { (short) } } @else { (short) }
+        span.set title=[(width(name) > NAME).then_some(name)] {
+            @if let Some(series) = series { span class={ "key s" (series) } aria-hidden="true" {} }
+            (short)
+        }
     }
 }
 
@@ -145,7 +142,6 @@ mod tests {
     fn tones_become_classes_and_text_is_escaped() {
         let text = format!("{} than <b>", Tone::Good.ink("faster & better"));
         assert_eq!(toned(&text).into_string(), r#"<span class="good">faster &amp; better</span> than &lt;b&gt;"#);
-        assert_eq!(toneless(&text), "faster & better than <b>");
     }
 
     #[test]

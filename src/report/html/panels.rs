@@ -138,10 +138,19 @@ fn path(sample: &Sample, x: &Scale) -> String {
     d
 }
 
+/// What heights mean in a plot of communicators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Height {
+    /// Times, to compare series.
+    Micros,
+    /// Per cent above or below the level of the series, to see drift that all of them share.
+    OfLevel,
+}
+
 /// The communicators of each visit, in the order of time.
-pub(super) fn strips(panels: &[Panel]) -> Markup {
+pub(super) fn strips(panels: &[Panel], height: Height) -> Markup {
     html! {
-        div.grid { @for panel in panels { (strip(panel)) } }
+        div.grid { @for panel in panels { (strip(panel, height)) } }
         details {
             summary { "The same as a table" }
             div.scroll { table {
@@ -168,7 +177,7 @@ fn in_words(seen: &Observations) -> String {
     rounds.join(" · ") + more
 }
 
-fn strip(panel: &Panel) -> Markup {
+fn strip(panel: &Panel, height: Height) -> Markup {
     // Visits of all series in the order they were made: across is time.
     let mut order: Vec<(u32, u32)> = panel
         .series
@@ -179,21 +188,31 @@ fn strip(panel: &Panel) -> Markup {
     order.dedup();
     let places: HashMap<u32, usize> = order.iter().enumerate().map(|(at, (_, index))| (*index, at)).collect();
     let x = |index: u32, of: f64| (places[&index] as f64 + 0.5 + of) / order.len().max(1) as f64;
-    let all = || panel.series.iter().flat_map(|series| series.seen.visits.iter().flat_map(|visit| &visit.medians_us));
-    let y = Scale::around(all().copied());
-    let dots = all().count() <= DOTS;
+    let level = |series: &Series| match height {
+        Height::Micros => None,
+        Height::OfLevel => typical(series.seen.visits.iter().flat_map(|visit| visit.medians_us.iter().copied())),
+    };
+    let levels: Vec<Option<f64>> = panel.series.iter().map(level).collect();
+    let shown = |median: f64, level: Option<f64>| level.map_or(median, |level| (median / level - 1.0) * 100.0);
+    let all = panel.series.iter().zip(&levels).flat_map(|(series, level)| {
+        series.seen.visits.iter().flat_map(|visit| &visit.medians_us).map(|median| shown(*median, *level))
+    });
+    let all: Vec<f64> = all.collect();
+    let y = Scale::around(all.iter().copied());
+    let dots = all.len() <= DOTS;
     let mut paths = Vec::new();
-    for series in &panel.series {
+    for (series, of_series) in panel.series.iter().zip(&levels) {
+        let y_at = |time: f64| y.at(shown(time, *of_series));
         let (mut d, mut level) = (String::new(), String::new());
         for visit in series.seen.visits.iter().take(VISITS) {
             let n = visit.medians_us.len().max(1) as f64;
             for (at, median) in visit.medians_us.iter().enumerate().filter(|_| dots) {
                 let of = ((at as f64 + 0.5) / n - 0.5) * 0.62;
-                d.push_str(&format!("M{}h0", point(x(visit.index, of), y.at(*median), STRIP_HEIGHT)));
+                d.push_str(&format!("M{}h0", point(x(visit.index, of), y_at(*median), STRIP_HEIGHT)));
             }
-            let typical = (visit.medians_us.iter().map(|median| median.ln()).sum::<f64>() / n).exp();
+            let Some(typical) = typical(visit.medians_us.iter().copied()) else { continue };
             let way = if level.is_empty() { "M" } else { "L" };
-            level.push_str(&format!("{way}{}", point(x(visit.index, 0.0), y.at(typical), STRIP_HEIGHT)));
+            level.push_str(&format!("{way}{}", point(x(visit.index, 0.0), y_at(typical), STRIP_HEIGHT)));
         }
         if dots {
             paths.push((format!("dots s{}", series.colour), d));
@@ -210,7 +229,7 @@ fn strip(panel: &Panel) -> Markup {
         across: rounds,
         x_title: "round",
         y,
-        y_title: "µs",
+        y_title: if height == Height::Micros { "µs" } else { "% of its level" },
         y_ticks: None,
     };
     let marks = html! {
@@ -218,6 +237,12 @@ fn strip(panel: &Panel) -> Markup {
         (stretched(STRIP_HEIGHT, &paths))
     };
     html! { figure { figcaption { span.strong { (panel.title) } } (plot.draw(&marks)) } }
+}
+
+/// The geometric mean, as levels of visits are taken.
+fn typical(medians: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = medians.fold((0.0, 0), |(sum, count), median| (sum + median.ln(), count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
 /// The rounds as ticks, and the borders between them, as far as there is room.
@@ -260,7 +285,7 @@ mod tests {
 
     #[test]
     fn every_communicator_is_a_dot_and_every_visit_a_level() {
-        let text = strips(&[panel(&seen(3, 6))]).into_string();
+        let text = strips(&[panel(&seen(3, 6))], Height::OfLevel).into_string();
         assert_eq!(text.matches("h0").count(), 18);
         assert!(text.contains("1: 50.0 51.0 52.0 53.0 54.0 55.0"), "{text}");
         assert!(text.contains("a&lt;b") && !text.contains("a<b"));
@@ -268,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_long_run_is_drawn_by_its_levels_alone() {
-        let text = strips(&[panel(&seen(1000, 6))]).into_string();
+        let text = strips(&[panel(&seen(1000, 6))], Height::Micros).into_string();
         assert_eq!(text.matches("h0").count(), 0);
         assert!(text.len() < 40_000, "{}", text.len());
     }

@@ -35,7 +35,7 @@ impl Plot<'_> {
     pub(super) fn draw(&self, marks: &Markup) -> Markup {
         let (title, description) = (format!("{}-title", self.id), format!("{}-desc", self.id));
         let bottom = place(self.height);
-        let own = || self.y.ticks((self.height / 38.0) as usize).into_iter().map(|tick| (self.y.at(tick), label(tick)));
+        let own = || self.y.ticks((self.height / 30.0) as usize).into_iter().map(|tick| (self.y.at(tick), label(tick)));
         let y_ticks = self.y_ticks.clone().unwrap_or_else(|| own().collect());
         html! {
             div.plot {
@@ -53,7 +53,7 @@ impl Plot<'_> {
                         text x=(across(*at)) y=(place(self.height + 17.0)) text-anchor=(anchor(*at)) { (text) }
                     }
                     text x="100%" y=(place(self.height + 33.0)) text-anchor="end" { (self.x_title) }
-                    text x="-46" y="-6" { (self.y_title) }
+                    text x="-46" y="-10" { (self.y_title) }
                     (marks)
                 }
             }

@@ -8,10 +8,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-pub use self::csv::observations;
-use super::{Style, table};
+use super::{Style, html, table};
 use crate::error::{Error, Kind, Result};
-use crate::record::run::Run;
+use crate::record::stored::Stored;
 
 /// A form of the results, as `--format` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,19 +18,34 @@ pub enum Format {
     /// For people at a terminal.
     #[default]
     Table,
-    /// The whole document, as `run.json` holds it.
+    /// The whole document, as `run.json` holds it; of several runs a line each.
     Json,
-    /// A row for each cell.
+    /// A row for each observation, with all that it depends on.
     Csv,
+    /// A row for each cell.
+    CsvCells,
+    /// One page that needs nothing but itself.
+    Html,
     /// A table for each mode, to paste into an issue.
     Markdown,
     /// What `all_reduce_perf` of nccl-tests prints, a block for each env set.
     NcclTests,
+    /// What `all_reduce_perf -J` writes, a line for each env set and mode.
+    NcclTestsJson,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Table, Self::Json, Self::Csv, Self::Markdown, Self::NcclTests];
+    pub const ALL: [Self; 8] = [
+        Self::Table,
+        Self::Html,
+        Self::Markdown,
+        Self::Json,
+        Self::Csv,
+        Self::CsvCells,
+        Self::NcclTests,
+        Self::NcclTestsJson,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -40,8 +54,11 @@ impl Format {
             Self::Table => "table",
             Self::Json => "json",
             Self::Csv => "csv",
+            Self::CsvCells => "csv-cells",
+            Self::Html => "html",
             Self::Markdown => "markdown",
             Self::NcclTests => "nccl-tests",
+            Self::NcclTestsJson => "nccl-tests-json",
         }
     }
 }
@@ -64,31 +81,45 @@ impl FromStr for Format {
     }
 }
 
-/// Writes `run` in `format`. `style` is the terminal's and shapes [`Format::Table`] only.
-pub fn write(run: &Run, format: Format, style: Style, out: &mut impl Write) -> Result<()> {
-    let written = match format {
-        Format::Table => out.write_all(table::render(run, style).as_bytes()),
-        Format::Json => json(run, out),
-        Format::Csv => csv::cells(run, out),
-        Format::Markdown => out.write_all(markdown::render(run).as_bytes()),
-        Format::NcclTests => out.write_all(nccl_tests::render(run).as_bytes()),
-    };
-    written.and_then(|()| out.flush()).map_err(|error| {
-        let message = format!("cannot write the results as {format}");
-        Error::new(Kind::Incomplete, message).because(error)
-    })
+/// Writes these runs in `format`: one table, page or sequence of all. `style` is the terminal's and shapes [`Format::Table`]
+/// only.
+pub fn write(runs: &[Stored], format: Format, style: Style, out: &mut impl Write) -> Result<()> {
+    let unwritten =
+        |error: io::Error| Error::new(Kind::Incomplete, format!("cannot write the results as {format}")).because(error);
+    match format {
+        Format::Csv => return csv::observations(runs, out),
+        Format::CsvCells => return csv::cells(runs, out),
+        Format::Html => out.write_all(html::runs_of(runs)?.as_bytes()).map_err(unwritten)?,
+        Format::Table | Format::Json | Format::Markdown | Format::NcclTests | Format::NcclTestsJson => {
+            for (at, stored) in runs.iter().enumerate() {
+                let text = match format {
+                    Format::Json => json(stored)?,
+                    Format::Markdown => markdown::render(&stored.run),
+                    Format::NcclTests => nccl_tests::text::render(&stored.run),
+                    Format::NcclTestsJson => nccl_tests::json::render(&stored.run)?,
+                    _ => table::render(&stored.run, style),
+                };
+                let apart = if at > 0 && matches!(format, Format::Table | Format::Markdown) { "\n" } else { "" };
+                write!(out, "{apart}{text}").map_err(unwritten)?;
+            }
+        }
+    }
+    out.flush().map_err(unwritten)
 }
 
-/// The document, indented, with a line end.
-fn json(run: &Run, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, run).map_err(io::Error::from)?;
-    out.write_all(b"\n")
+/// The document on one line.
+fn json(stored: &Stored) -> Result<String> {
+    let text = serde_json::to_string(&stored.run).map_err(|error| {
+        Error::new(Kind::Incomplete, format!("cannot write the results as {}", Format::Json)).because(error)
+    });
+    Ok(text? + "\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::record::run::Run;
 
     #[test]
     fn the_name_of_a_format_reads_as_that_format() {
@@ -96,22 +127,46 @@ mod tests {
             assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
         }
         let error = "yaml".parse::<Format>().unwrap_err();
-        assert_eq!(error.next_step(), Some("one of: table, json, csv, markdown, nccl-tests"));
+        assert_eq!(
+            error.next_step(),
+            Some("one of: table, html, markdown, json, csv, csv-cells, nccl-tests, nccl-tests-json")
+        );
+    }
+
+    fn stored() -> Stored {
+        fixture::stored(fixture::two_sets(), 1, |_, _| 1.0)
+    }
+
+    fn written(runs: &[Stored], format: Format) -> String {
+        let mut text = Vec::new();
+        write(runs, format, Style::default(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
     }
 
     #[test]
-    fn json_is_the_document_itself() {
-        let run = fixture::two_sets();
-        let mut text = Vec::new();
-        write(&run, Format::Json, Style::default(), &mut text).unwrap();
-        assert_eq!(serde_json::from_slice::<Run>(&text).unwrap(), run);
-        assert!(text.ends_with(b"}\n"));
+    fn json_is_the_document_itself_and_several_runs_are_a_line_each() {
+        let text = written(&[stored(), stored()], Format::Json);
+        let read: Vec<Run> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, [stored().run, stored().run]);
+    }
+
+    #[test]
+    fn several_runs_are_one_table_of_csv_and_one_page() {
+        for (format, heads) in [(Format::Csv, "run,backend,host,"), (Format::CsvCells, "run,backend,set,")] {
+            let text = written(&[stored(), stored()], format);
+            assert_eq!(text.lines().filter(|line| line.starts_with(heads)).count(), 1, "{format}");
+            assert!(text.lines().nth(1).unwrap().starts_with("results/run-1,cuda,"));
+        }
+        let text = written(&[stored(), stored()], Format::Html);
+        assert_eq!(text.matches("<!DOCTYPE html>").count(), 1);
+        assert_eq!(text.matches("<article").count(), 2);
     }
 
     #[test]
     fn a_full_disk_is_an_error_that_names_the_format() {
-        let mut full = [0; 10];
-        let error = write(&fixture::two_sets(), Format::Csv, Style::default(), &mut full.as_mut_slice()).unwrap_err();
-        assert_eq!(error.message(), "cannot write the results as csv");
+        for format in Format::ALL {
+            let error = write(&[stored()], format, Style::default(), &mut [0; 10].as_mut_slice()).unwrap_err();
+            assert!(error.message().starts_with("cannot write the results as "), "{format}: {error}");
+        }
     }
 }

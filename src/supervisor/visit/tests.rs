@@ -1,9 +1,10 @@
 use super::*;
 use crate::plan::env_set::Vars;
+use crate::plan::schedule::Launch;
 use crate::record::fixture;
 
-const DEFAULT: Arm = Arm { set: 0, library: 0 };
-const LL: Arm = Arm { set: 1, library: 0 };
+const DEFAULT: Arm = Arm { set: 0, library: 0, launch: Launch::Threads, alive: 0 };
+const LL: Arm = Arm { set: 1, ..DEFAULT };
 
 fn plan() -> Plan {
     fixture::two_sets().header.plan
@@ -41,7 +42,7 @@ fn a_workers_environment_is_inherited_below_base_below_set() {
 #[test]
 fn the_arms_library_leads_the_loaders_path_and_what_was_there_follows() {
     let setup = setup(&[("LD_LIBRARY_PATH", "/opt/a:/opt/b")], None);
-    let second = Arm { set: 1, library: 1 };
+    let second = Arm { set: 1, library: 1, ..Arm::default() };
     let environment = setup.environment(&plan(), second);
     assert_eq!(of(&environment, "LD_LIBRARY_PATH"), Some(("/private/library-1:/opt/a:/opt/b", Origin::Tool)));
 }

@@ -1,83 +1,71 @@
-//! The columns of nccl-tests' `all_reduce_perf`, for what already reads those: a block for each env set and mode.
-//!
-//! `time` is the mean, as it is there, and the bandwidths are the mean's. `#wrong` counts outputs with a wrong element.
+//! The text of `all_reduce_perf`: a block for each env set and mode.
 
 use std::fmt::Write;
 
-use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
-use crate::plan::schedule::Arm;
-use crate::record::run::{Cell, Run};
-use crate::report::cells::{arms, find, name};
+use super::{Block, Line, Step, blocks};
+use crate::record::run::Run;
+use crate::report::cells::name;
 use crate::report::head;
 use crate::report::ink::Style;
 use crate::units::Micros;
 
-/// Both placements of one size: a line.
-struct Line {
-    size: Size,
-    dtype: Dtype,
-    op: Op,
-    halves: [Option<Half>; 2],
-}
-
-/// What one placement measured.
-struct Half {
-    time: Option<Micros>,
-    algbw: f64,
-    busbw: f64,
-    /// `None` when the data was not checked.
-    wrong: Option<u64>,
-}
-
 /// The text of `run`.
-pub(super) fn render(run: &Run) -> String {
+pub(in crate::report::machine) fn render(run: &Run) -> String {
     let mut out = String::new();
-    for mode in run.header.plan.modes() {
-        for arm in arms(run) {
-            block(&mut out, run, arm, mode);
-        }
-    }
+    blocks(run).for_each(|of| block(&mut out, &of));
     Style { unicode: false, ..Style::default() }.finish(&out)
 }
 
-fn block(out: &mut String, run: &Run, arm: Arm, mode: Mode) {
-    let (plan, lines) = (&run.header.plan, lines(run, arm, mode));
+fn block(out: &mut String, block: &Block) {
+    let (run, plan) = (block.run, &block.run.header.plan);
     let _ = writeln!(out, "# {}", head::title(run));
     if let Some(alarm) = head::alarm(run) {
         let _ = writeln!(out, "# {alarm}");
     }
-    let library = &plan.libraries[arm.library];
-    let _ = writeln!(out, "# Env set: {}", name(run, arm));
-    for (variable, value) in plan.sets[arm.set].vars.iter() {
+    let _ = writeln!(out, "# Env set: {}", name(run, block.arm));
+    for (variable, value) in plan.sets[block.arm.set].vars.iter() {
         let _ = writeln!(out, "#   {variable}={value}");
     }
     let _ = writeln!(out, "# time: mean, #wrong: outputs with a wrong element");
     let _ = writeln!(out, "# Collective test starting: all_reduce_perf");
     let shared = if plan.oversubscribed() { " oversubscribed" } else { "" };
     let (ranks, gpus) = (plan.ranks, plan.devices.len());
-    let _ = writeln!(out, "# mode: {} nccl-library: {}", head::how(plan, mode), library.version);
+    let library = plan.libraries[block.arm.library].version;
+    let _ = writeln!(out, "# mode: {} nccl-library: {library}", head::how(plan, block.mode));
     let _ = writeln!(out, "# nRanks: {ranks} nGpus: {gpus}{shared}");
-    devices(out, run);
+    let _ = writeln!(out, "{}", parameters(block));
+    devices(out, block);
     heads(out);
-    for line in &lines {
+    for line in &block.lines {
         write_line(out, line);
     }
-    let halves = || lines.iter().flat_map(|line| line.halves.iter().flatten());
-    let wrong: u64 = halves().filter_map(|half| half.wrong).sum();
+    let wrong = block.wrong();
     let _ = writeln!(out, "# Out of bounds values : {wrong} {}", if wrong == 0 { "OK" } else { "FAILED" });
-    let measured: Vec<f64> = halves().filter(|half| half.time.is_some()).map(|half| half.busbw).collect();
-    let average = measured.iter().sum::<f64>() / measured.len().max(1) as f64;
-    let _ = writeln!(out, "# Avg bus bandwidth    : {average:.6}\n#");
+    let _ = writeln!(out, "# Avg bus bandwidth    : {:.6}\n#", block.average());
     let _ = writeln!(out, "# Collective test concluded: all_reduce_perf\n");
 }
 
-fn devices(out: &mut String, run: &Run) {
-    let (plan, provenance) = (&run.header.plan, &run.header.provenance);
+/// The line of parameters. Warm-up lasts until times settle, so it has no number of iterations.
+fn parameters(block: &Block) -> String {
+    let ((least, most), (iterations, graph)) = (block.ends(), block.iterations());
+    let step = match block.step() {
+        Step::Bytes(bytes) => format!("{bytes}(bytes)"),
+        Step::Factor(factor) => format!("{factor}(factor)"),
+        Step::Irregular => "0(bytes)".to_owned(),
+    };
+    let threads = block.run.header.plan.ranks;
+    format!(
+        "# nThread {threads} nGpus 1 minBytes {least} maxBytes {most} step: {step} iters: {iterations} agg iters: 1 \
+         validation: 1 graph: {graph} unalign: 0"
+    )
+}
+
+fn devices(out: &mut String, block: &Block) {
     out.push_str("#\n# Using devices\n");
-    for rank in 0..plan.ranks as usize {
-        let Some(gpu) = provenance.gpus.get(rank % plan.devices.len().max(1)) else { continue };
-        let (host, ordinal) = (&provenance.host, gpu.ordinal);
-        let _ = writeln!(out, "#  Rank {rank:>2} on {host:>10} device {ordinal:>2} [{}] {}", gpu.pci, gpu.name);
+    for of in block.devices() {
+        let (rank, pid, host, ordinal) = (of.rank, of.pid, of.host, of.ordinal);
+        let _ = write!(out, "#  Rank {rank:>2} Group  0 Pid {pid:>6} on {host:>10} device {ordinal:>2} ");
+        let _ = writeln!(out, "[{}] {}", of.address, of.name);
     }
     out.push_str("#\n");
 }
@@ -117,41 +105,10 @@ fn time(time: Micros) -> String {
     }
 }
 
-/// The cells of an arm in one mode, both placements of a size in one line.
-fn lines(run: &Run, arm: Arm, mode: Mode) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for (at, case) in run.header.plan.cases.iter().enumerate().filter(|(_, case)| case.mode == mode) {
-        let half = find(run, arm, at).map(|cell| half(case, cell));
-        let side = match case.placement {
-            Placement::OutOfPlace => 0,
-            Placement::InPlace => 1,
-        };
-        let same = |line: &&mut Line| (line.size, line.dtype, line.op) == (case.size, case.dtype, case.op);
-        match lines.iter_mut().find(same) {
-            Some(line) => line.halves[side] = half,
-            None => {
-                let mut halves = [None, None];
-                halves[side] = half;
-                lines.push(Line { size: case.size, dtype: case.dtype, op: case.op, halves });
-            }
-        }
-    }
-    lines
-}
-
-fn half(case: &Case, cell: &Cell) -> Half {
-    let time = cell.mean_us.map(Micros);
-    Half {
-        time,
-        algbw: time.map_or(0.0, |time| case.algbw(time).0),
-        busbw: time.map_or(0.0, |time| case.busbw(time, cell.ranks as usize).0),
-        wrong: (cell.checked_outputs > 0).then_some(cell.wrong_outputs),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::{Mode, Placement};
     use crate::record::fixture;
 
     fn both_placements() -> Run {
@@ -174,16 +131,17 @@ mod tests {
         # Collective test starting: all_reduce_perf
         # mode: graph (50 calls chained) nccl-library: 2.28.9
         # nRanks: 8 nGpus: 8
+        # nThread 8 nGpus 1 minBytes 14336 maxBytes 28672 step: 14336(bytes) iters: 50 agg iters: 1 validation: 1 graph: 20 unalign: 0
         #
         # Using devices
-        #  Rank  0 on      box-1 device  0 [0000:11:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  1 on      box-1 device  1 [0000:21:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  2 on      box-1 device  2 [0000:31:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  3 on      box-1 device  3 [0000:41:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  4 on      box-1 device  4 [0000:51:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  5 on      box-1 device  5 [0000:61:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  6 on      box-1 device  6 [0000:71:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
-        #  Rank  7 on      box-1 device  7 [0000:81:00.0] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  0 Group  0 Pid  20114 on      box-1 device  0 [0000:11:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  1 Group  0 Pid  20114 on      box-1 device  1 [0000:21:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  2 Group  0 Pid  20114 on      box-1 device  2 [0000:31:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  3 Group  0 Pid  20114 on      box-1 device  3 [0000:41:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  4 Group  0 Pid  20114 on      box-1 device  4 [0000:51:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  5 Group  0 Pid  20114 on      box-1 device  5 [0000:61:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  6 Group  0 Pid  20114 on      box-1 device  6 [0000:71:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
+        #  Rank  7 Group  0 Pid  20114 on      box-1 device  7 [0000:81:00] NVIDIA RTX PRO 6000 Blackwell Server Edition
         #
         #                                                                           out-of-place                         in-place
         #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
