@@ -441,9 +441,15 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
-    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1]
+    /// Check data for so long instead of comparing times: sets and sizes in turn, round after round
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["rounds", "time_limit"], help_heading = "Effort")]
+    pub soak: Option<Duration>,
+    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1; 10 in a soak]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
     pub checks: Option<u32>,
+    /// Try a set that failed on each pair of GPUs alone, to find the GPU or pair to suspect; with --resume also afterwards
+    #[arg(long, help_heading = "Effort")]
+    pub isolate: bool,
     /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
@@ -462,7 +468,7 @@ pub struct Sweep {
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
             "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "checks", "seed",
+            "time_limit", "chain", "samples", "checks", "soak", "seed",
         ],
         help_heading = "Results"
     )]

@@ -19,6 +19,11 @@ const COMMUNICATORS: u32 = 6;
 const TOLERANCE: f64 = 0.05;
 const THOROUGH: f64 = 0.03;
 
+/// A soak looks at data: few samples, each of them looked at, many chains, and sizes that follow each other in every order.
+const SOAK_SAMPLES: u32 = 4;
+const SOAK_CHECKS: u32 = 10;
+const SOAK_PASSES: u32 = 3;
+
 /// The first release that lets several ranks share a GPU.
 const MULTI_RANK: NcclVersion = NcclVersion::new(2, 30, 0);
 
@@ -42,6 +47,7 @@ pub struct Draft {
     measure: Measure,
     tolerance: f64,
     time_limit_s: Option<f64>,
+    soak_s: Option<f64>,
     seed: u64,
 }
 
@@ -78,7 +84,11 @@ impl Draft {
             launches,
             cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
             wrap: wrap(args)?,
-            rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),
+            rounds: if args.soak.is_some() {
+                Rounds::Auto
+            } else {
+                args.rounds.or(config.rounds).unwrap_or(Rounds::Auto)
+            },
             communicators: args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS),
             measure: measure(args),
             tolerance: match (args.tolerance.or(config.tolerance), args.thorough) {
@@ -87,6 +97,7 @@ impl Draft {
                 (None, false) => TOLERANCE,
             },
             time_limit_s: args.time_limit.or(config.time_limit).map(|limit| limit.as_secs_f64()),
+            soak_s: args.soak.map(|time| time.as_secs_f64()),
             seed: args.seed.or(config.seed).unwrap_or_else(seed_from_clock),
         })
     }
@@ -135,6 +146,7 @@ impl Draft {
             measure: self.measure,
             tolerance: self.tolerance,
             time_limit_s: self.time_limit_s,
+            soak_s: self.soak_s,
             seed: self.seed,
         }
     }
@@ -227,7 +239,10 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
 }
 
 fn measure(args: &Sweep) -> Measure {
-    let standard = Measure::default();
+    let standard = match args.soak {
+        Some(_) => Measure { replays: SOAK_SAMPLES, checks: SOAK_CHECKS, passes: SOAK_PASSES, ..Measure::default() },
+        None => Measure::default(),
+    };
     let chain = args.chain.unwrap_or(standard.graph_length);
     let samples = args.samples.unwrap_or(standard.replays);
     Measure {
@@ -237,6 +252,7 @@ fn measure(args: &Sweep) -> Measure {
         batches: samples.div_ceil(2),
         calls: samples * 10,
         checks: args.checks.unwrap_or(standard.checks),
+        passes: standard.passes,
     }
 }
 

@@ -127,6 +127,9 @@ fn estimate(plan: &Plan, visits: usize) -> String {
     let in_turn: u32 = plan.alive.iter().map(|alive| alive + 1).sum();
     let made = f64::from(plan.communicators * in_turn) / plan.alive.len() as f64;
     let round = visits as f64 * (PROCESS_S + COMMUNICATOR_S * made);
+    if let Some(asked) = plan.soak_s {
+        return format!("a soak of {}, {:.0} s each round on real GPUs", crate::units::duration(asked), round);
+    }
     match plan.rounds {
         Rounds::Fixed(rounds) => format!("about {:.0} s on real GPUs", round * f64::from(rounds)),
         Rounds::Auto => {

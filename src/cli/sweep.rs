@@ -25,6 +25,7 @@ use crate::record::{document, redact};
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
+use crate::supervisor::isolate::FEWEST;
 use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
@@ -128,7 +129,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         pace: Pace::new(setup.deadlines),
         interrupted: &asked,
     };
-    let ended = sweep.run(&mut live);
+    let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
@@ -141,6 +142,17 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
+}
+
+/// Makes the visits, and when that is asked for tries the pairs of sets that failed.
+fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
+    let ended = sweep.run(live)?;
+    let goes_on = isolate && !matches!(ended, Ended::Interrupted | Ended::Sick(_));
+    if goes_on && sweep.plan.devices.len() < FEWEST {
+        terminal::note(format!("warning: --isolate tells nothing with fewer than {FEWEST} GPUs"));
+    }
+    let cut_short = if goes_on { sweep.isolate(live)? } else { None };
+    Ok(cut_short.unwrap_or(ended))
 }
 
 /// Prints the results.
@@ -307,6 +319,7 @@ fn exit(run: &Run, ended: &Ended) -> Exit {
         {
             Exit::Failed
         }
+        () if run.header.plan.soak_s.is_some() => Exit::Held,
         () if cells().any(|cell| cell.verdict == Verdict::Undecided) => Exit::Undecided,
         () => Exit::Held,
     }

@@ -85,6 +85,7 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
         measure: first.measure(),
         tolerance: 0.05,
         time_limit_s: None,
+        soak_s: None,
         // Nothing here is random; it tells runs apart, as the seed of a measured one does.
         seed: fingerprint(all),
     }

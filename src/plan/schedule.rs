@@ -58,17 +58,24 @@ pub struct Measure {
     pub calls: u32,
     /// How often the data is checked: chains of calls of its own, and [`LOOKS`](Self::LOOKS) times as many looks at the output
     /// between the timed calls.
-    #[serde(default = "once")]
+    #[serde(default = "once", skip_serializing_if = "is_once")]
     pub checks: u32,
+    /// How often each communicator measures all cases, from the second time on in other orders.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub passes: u32,
 }
 
 fn once() -> u32 {
     1
 }
 
+fn is_once(times: &u32) -> bool {
+    *times == once()
+}
+
 impl Default for Measure {
     fn default() -> Self {
-        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once() }
+        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once(), passes: once() }
     }
 }
 
@@ -186,6 +193,9 @@ pub struct Plan {
     pub tolerance: f64,
     /// Seconds after which no further round begins.
     pub time_limit_s: Option<f64>,
+    /// Seconds of visits that a soak makes, round after round; none where speed is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak_s: Option<f64>,
     /// Seed of everything random.
     pub seed: u64,
 }
@@ -310,6 +320,7 @@ mod tests {
             communicators: 6,
             measure: Measure::default(),
             tolerance: 0.05,
+            soak_s: None,
             time_limit_s: None,
             seed: 1,
         }

@@ -42,7 +42,17 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
     let orders = (0..ROUNDS).flat_map(|round| header.plan.round(round).into_iter().map(move |arm| (round, arm)));
     let visits = orders.enumerate().map(|(index, (round, arm))| visit(&header, index as u32, round, arm)).collect();
     let finished = "2026-03-14T09:27:24Z".parse().expect("a time");
-    Run { header, finished, complete: true, visits, cells, joint, proofs: Vec::new(), warnings: Vec::new() }
+    Run {
+        header,
+        finished,
+        complete: true,
+        visits,
+        pairs: Vec::new(),
+        cells,
+        joint,
+        proofs: Vec::new(),
+        warnings: Vec::new(),
+    }
 }
 
 /// `run` with noise in the value of every communicator (2%, and 1% between visits, drawn from `seed`), each cell's times being
@@ -94,6 +104,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         measure: Measure::default(),
         tolerance: 0.05,
         time_limit_s: None,
+        soak_s: None,
         seed: 42,
     };
     let facts = |path: &str| LibraryFacts {

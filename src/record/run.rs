@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs::PairTried;
 use super::proofs::ArmProofs;
 use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
@@ -269,6 +270,9 @@ pub struct Run {
     pub complete: bool,
     /// Visits in the order they were made, without samples.
     pub visits: Vec<Visit>,
+    /// Pairs of GPUs that were tried alone after a set failed (`--isolate`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairTried>,
     /// Cells, by arm, then case.
     pub cells: Vec<Cell>,
     /// Joint verdicts, by arm, then mode.

@@ -104,6 +104,12 @@ pub enum Among {
     Chain,
 }
 
+impl Among {
+    fn is_chain(&self) -> bool {
+        *self == Self::Chain
+    }
+}
+
 impl std::fmt::Display for Among {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -120,7 +126,7 @@ pub struct WrongElement {
     /// Rank that holds it.
     pub rank: u32,
     /// Among which calls it was found.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Among::is_chain")]
     pub among: Among,
     /// Which of them, counted from 0.
     pub call: u32,

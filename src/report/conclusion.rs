@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::collective::Mode;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Joint, Run, Verdict};
+use crate::record::visit::Outcome;
 use crate::units;
 
 use super::cells::{arms, at, in_mode, label, name};
@@ -15,6 +16,9 @@ pub(super) const SENTENCES: usize = 3;
 
 /// What the run comes to, the most important word coloured.
 pub(super) fn sentences(run: &Run) -> Vec<String> {
+    if run.header.plan.soak_s.is_some() {
+        return vec![soak(run)];
+    }
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let modes = run.header.plan.modes();
     if candidates.is_empty() {
@@ -35,13 +39,32 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     sentences
 }
 
+/// What a soak comes to.
+fn soak(run: &Run) -> String {
+    let seconds = run.visits.iter().map(|visit| visit.seconds).sum::<f64>();
+    let sum = |of: fn(&Cell) -> u64| run.cells.iter().map(of).sum::<u64>();
+    let (checked, wrong) = (sum(|cell| cell.checked_outputs), sum(|cell| cell.wrong_outputs));
+    let outputs = format!("{} outputs in {} of visits", units::count(checked), units::duration(seconds));
+    let unfinished =
+        run.visits.iter().filter(|visit| !matches!(visit.outcome, Outcome::Completed | Outcome::WrongData));
+    let unfinished = match unfinished.count() {
+        0 => String::new(),
+        number => Tone::Bad.ink(&format!("; {} did not end well", units::plural(number, "visit"))),
+    };
+    match wrong {
+        0 if checked == 0 => format!("{}{unfinished}", Tone::Bad.ink("nothing was checked")),
+        0 => format!("{}: {outputs}{unfinished}", Tone::Good.ink("no wrong data")),
+        wrong => format!("{}: {} of {outputs}{unfinished}", Tone::Bad.ink("wrong data"), units::count(wrong)),
+    }
+}
+
 /// What the run comes to over all modes and sizes, in one sentence.
 pub(super) fn headline(run: &Run) -> String {
     let mut by_arm: BTreeMap<Arm, Vec<&Cell>> = BTreeMap::new();
     run.cells.iter().for_each(|cell| by_arm.entry(cell.arm).or_default().push(cell));
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let cells = |arm: &Arm| by_arm.get(arm).map_or(&[][..], Vec::as_slice);
-    if candidates.is_empty() {
+    if candidates.is_empty() || run.header.plan.soak_s.is_some() {
         return sentences(run).concat();
     }
     if candidates.len() <= SENTENCES {

@@ -177,6 +177,9 @@ fn sampled(run: &Run) -> String {
     };
     let communicators = plural(plan.communicators as usize, "communicator");
     let seconds = (run.finished.as_second() - run.header.created.as_second()) as f64;
+    if let Some(asked) = plan.soak_s {
+        return format!("soak of {} · {rounds} × {communicators} per set · seed {}", duration(asked), plan.seed);
+    }
     format!("{rounds} × {communicators} per set · {} · seed {}", duration(seconds), plan.seed)
 }
 

@@ -17,6 +17,7 @@ mod ink;
 pub mod machine;
 pub mod pairs;
 mod sheet;
+mod suspects;
 pub mod table;
 pub mod topology;
 pub mod why;

@@ -12,6 +12,7 @@ pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
 pub mod health;
+pub mod isolate;
 pub mod library;
 pub mod look;
 pub mod nccl_log;

@@ -145,6 +145,7 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         measure: Measure { graph_length: 20, replays: 10, launches: 5, batches: 4, calls: 1, ..Measure::default() },
         tolerance: 0.05,
         time_limit_s: None,
+        soak_s: None,
         seed: wanted.seed,
     })
 }

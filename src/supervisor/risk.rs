@@ -67,7 +67,7 @@ pub(super) fn why_skip(plan: &Plan, setup: &Setup, journal: &Journal, arm: Arm) 
             failures.push((entry.arm, outcome));
         }
     }
-    let alike = |one: &(Arm, Outcome)| failures.iter().filter(|other| kind(&other.1) == kind(&one.1)).count() >= ENOUGH;
+    let alike = |one: &(Arm, Outcome)| failures.iter().filter(|other| failed_alike(&other.1, &one.1)).count() >= ENOUGH;
     Ok(failures.iter().find(|one| alike(one)).map(|(_, outcome)| {
         let how = if matches!(outcome, Outcome::TimedOut { .. }) { "hung" } else { "crashed" };
         let way = if ours.1.is_empty() { "by default".to_owned() } else { format!("with {}", ours.1.join(" ")) };
@@ -80,6 +80,16 @@ pub(super) fn why_skip(plan: &Plan, setup: &Setup, journal: &Journal, arm: Arm) 
 fn is_of_the_way(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::TimedOut { .. } | Outcome::Crashed { .. })
         && place(outcome).is_some_and(|phase| !matches!(phase, Phase::Start | Phase::Init))
+}
+
+/// Whether two arms reach the GPUs the same way.
+pub(super) fn same_way(plan: &Plan, setup: &Setup, one: Arm, other: Arm) -> bool {
+    way(plan, setup, one) == way(plan, setup, other)
+}
+
+/// Whether two failures are of one kind, in the same phase.
+pub(super) fn failed_alike(one: &Outcome, other: &Outcome) -> bool {
+    kind(one) == kind(other)
 }
 
 fn kind(outcome: &Outcome) -> (std::mem::Discriminant<Outcome>, Option<Phase>) {

@@ -230,7 +230,7 @@ fn start(plan: &Plan, planned: Planned, workers: &[Worker], output: &Path) -> st
 
 /// What NCCL's log tells and, of a visit that failed, the last words of its worker and what they mean.
 fn add_evidence(visit: &mut Visit, output: &Path, logs: &[&Path]) {
-    if matches!(visit.outcome, Outcome::Flooded { .. }) {
+    if !visit.outcome.is_completed() && logs.iter().any(|log| size(log) > MOST_READ_OF_FAILED) {
         // Which lines those are says all; reading a flood to its end would take minutes.
         let largest = logs.iter().max_by_key(|log| size(log));
         visit.evidence = largest.into_iter().chain([&output]).rev().flat_map(|file| last_lines(file)).collect();
@@ -258,7 +258,7 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
 }
 
 fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
-    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1 };
+    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1, passes: 1 };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
@@ -277,6 +277,9 @@ fn visit_seed(seed: u64, index: u32) -> u64 {
 
 /// Output and log of one worker beyond which it is killed: an INFO log of a visit is below 1 MiB.
 const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Log of a failed visit beyond which nothing but its last lines is read.
+const MOST_READ_OF_FAILED: u64 = 16 << 20;
 
 /// How many lines of a failed worker's output are kept, and how long each.
 const EVIDENCE_LINES: usize = 12;

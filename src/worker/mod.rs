@@ -12,9 +12,9 @@ mod data;
 pub mod probe;
 mod rank;
 mod shared;
-mod stretches;
 mod team;
 mod timing;
+mod turns;
 mod watchdog;
 
 use std::fs::File;

@@ -4,9 +4,9 @@ use nccl_profiler_ncclsweep::recorder;
 
 use super::check::compare;
 use super::data::{CaseData, POISON};
-use super::stretches::stretches;
 use super::team::Team;
 use super::timing::{self, Call, InTurn};
+use super::turns;
 use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
@@ -103,8 +103,10 @@ impl<'a> Rank<'a> {
     fn measure_communicators(&mut self, index: u32, report_gpus: &dyn Fn()) -> Result<()> {
         self.begin(Phase::Init, index, None);
         let communicators = (0..self.team.job.in_turn).map(|_| self.join()).collect::<Result<Vec<_>>>()?;
-        for case in 0..self.team.job.cases.len() {
-            self.measure_case(index, &communicators, case)?;
+        let job = &self.team.job;
+        let order = turns::order(job.cases.len(), job.measure.passes, job.salt ^ u64::from(index));
+        for (place, case) in order.into_iter().enumerate() {
+            self.measure_case(index, &communicators, case, place == 0)?;
         }
         self.meet();
         if index + 1 == self.team.job.communicators && self.leads() {
@@ -130,14 +132,14 @@ impl<'a> Rank<'a> {
         Ok(communicator)
     }
 
-    fn measure_case(&mut self, index: u32, communicators: &[Communicator], case: usize) -> Result<()> {
+    fn measure_case(&mut self, index: u32, communicators: &[Communicator], case: usize, first: bool) -> Result<()> {
         let team = self.team;
         let of = &team.job.cases[case];
         let data_index = self.data_of(case);
         let calls: Vec<Call> = communicators.iter().map(|one| self.call(*one, of, data_index)).collect();
         let in_turn = InTurn(&calls);
 
-        self.begin(if case == 0 { Phase::First } else { Phase::WarmUp }, index, Some(case));
+        self.begin(if first { Phase::First } else { Phase::WarmUp }, index, Some(case));
         let mut checks = Checks::default();
         for (turn, call) in (0..).zip(&calls) {
             self.fresh(of, data_index)?;
@@ -269,7 +271,7 @@ impl<'a> Rank<'a> {
         let (of, measure) = (&team.job.cases[case], &team.job.measure);
         let (mut samples, mut checks) = (Vec::with_capacity(measure.samples(of.mode)), Checks::default());
         self.begin(Phase::Timing, index, Some(case));
-        for length in stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
+        for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data)?;
             self.note(Doing::Timing);
             team.barrier.wait();

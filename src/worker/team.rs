@@ -40,6 +40,20 @@ impl Wire {
         let sent = wire::send(&mut *pipe, event);
         end_process(i32::from(sent.is_err() || *event != Event::Done))
     }
+
+    /// Ends the process with all of its group, as nobody else will: the supervisor is gone, or does not reach this process.
+    pub(super) fn end_with_group(&self, event: &Event) -> ! {
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = wire::send(&mut *pipe, event);
+        end_group();
+        end_process(1)
+    }
+}
+
+/// Ends the process group: of one visit, all that a command of `--wrap` started beside the worker is in it.
+fn end_group() {
+    // The call cannot fail for a group that has this process in it.
+    let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGKILL);
 }
 
 /// Ends the process without exit handlers.
