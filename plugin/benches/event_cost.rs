@@ -100,7 +100,7 @@ fn time(context: *mut c_void, events: u32, sizes: u32) -> Duration {
     let begin = Instant::now();
     for event in 0..events {
         // SAFETY: the union holds a collective, since above.
-        unsafe { collective.event.coll.count = 7168 * (1 + (event % sizes) as usize) };
+        collective.event.coll.count = 7168 * (1 + (event % sizes) as usize);
         let mut handles = [null_mut(); 2];
         // SAFETY: the calls NCCL makes.
         unsafe {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::args::Audit as Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
-use super::terminal;
+use super::{folder, terminal};
 use crate::audit::{self, Audit, Expectation};
 use crate::error::{Error, Result};
 use crate::plan::config::{Config, STANDARD};
@@ -82,7 +82,7 @@ fn other_plugin(variables: &Vars) -> Option<String> {
 
 /// The folder for the journals; it must be empty, or another audit's processes would be counted too.
 fn folder(out: Option<&Path>) -> Result<PathBuf> {
-    let folder = out.map_or_else(default_folder, Path::to_owned);
+    let folder = out.map_or_else(|| folder::of_audit(&provenance::host()), Path::to_owned);
     let failed = |error: std::io::Error| {
         Error::usage(format!("cannot make the folder {}", folder.display())).because(error).help("--out takes another")
     };
@@ -93,11 +93,6 @@ fn folder(out: Option<&Path>) -> Result<PathBuf> {
     }
     // Workers may change their folder.
     folder.canonicalize().map_err(failed)
-}
-
-fn default_folder() -> PathBuf {
-    let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    Path::new("results").join(format!("audit-{time}-{}", provenance::host()))
 }
 
 /// Shows an audit until all of its processes have ended: again and again on a terminal, once elsewhere.

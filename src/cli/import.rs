@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::exit::Exit;
-use super::{sweep, terminal};
+use super::{folder, terminal};
 use crate::error::{Error, Kind, Result};
 use crate::import::{self, Given, Table};
 use crate::plan::env_set::{DEFAULT, base_from_flags};
@@ -62,7 +62,7 @@ pub fn run(args: &Import) -> Result<Exit> {
         created: created.unwrap_or_else(Timestamp::now),
     };
     let (header, visits) = import::run(&tables, &given)?;
-    let folder = args.out.clone().unwrap_or_else(|| sweep::default_folder(&header, false));
+    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, false));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
     let mut journal = Journal::create(&folder, &header)?;

@@ -14,6 +14,7 @@ mod exec;
 mod exit;
 mod explain;
 mod export;
+mod folder;
 mod import;
 mod interrupt;
 mod pairs;

@@ -9,7 +9,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{ranks, sizes_from, terminal};
+use super::{folder, ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -17,11 +17,11 @@ use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
+use crate::record::document;
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
-use crate::record::{document, redact};
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
@@ -206,7 +206,7 @@ fn begin(
     let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
     fit(&header)?;
-    let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
+    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, args.redact));
     std::fs::create_dir_all(&folder)
         .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
     let journal = Journal::create(&folder, &header)?;
@@ -293,15 +293,6 @@ fn unbound(plan: &Plan, setup: &Setup) -> Option<String> {
             unbound.join(", ")
         )
     })
-}
-
-/// `results/TIME-HOST-GPUS`
-pub(super) fn default_folder(header: &Header, redacted: bool) -> PathBuf {
-    let time = header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
-    let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
-    let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    let host = if redacted { redact::HOST } else { header.provenance.host.as_str() };
-    Path::new("results").join(format!("{time}-{host}-{}x{gpu}", header.plan.devices.len()))
 }
 
 /// The exit code: the first that holds, from the top.

@@ -20,3 +20,15 @@ pub fn find(file: &str) -> Result<PathBuf, String> {
         looked.join(", ")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_nowhere_is_an_error_that_names_each_place() {
+        let looked = find("libnothing.so").unwrap_err();
+        assert_eq!(looked.matches("libnothing.so").count(), places("").len(), "{looked}");
+        assert!(looked.contains("lib/ncclsweep"), "{looked}");
+    }
+}

@@ -219,14 +219,14 @@ fn a_plugin_that_is_set_already_stays_and_is_told() {
 }
 
 #[test]
-fn an_executable_without_its_plugin_says_where_it_looked() {
+fn an_executable_that_was_copied_away_finds_the_plugin_where_it_was_built() {
     let stage = Stage::new();
     let alone = stage.folder.path().join("ncclsweep");
     fs::copy(PROGRAM, &alone).unwrap();
-    let output = Command::new(&alone).args(["audit", "--out", "audit", "--", "true"]).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("libnccl_profiler_ncclsweep.so") && stderr.contains("lib/ncclsweep"), "{stderr}");
+    let mut command = Command::new(&alone);
+    command.args(["audit", "--out", "audit", "--", "true"]).current_dir(stage.folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn exec_gives_the_set_to_every_process_and_becomes_the_command() {
 #[test]
 fn exec_takes_the_fastest_set_of_a_run_and_refuses_what_the_run_does_not_carry() {
     let stage = Stage::new();
-    let sweep = "--emulate --gpus 2 --sizes 7168x1 --rounds 4 --communicators 2 --quiet --out run --seed 1 \
+    let sweep = "--emulate --gpus 8 --sizes 7168x1 --rounds 4 --communicators 2 --quiet --out run --seed 1 \
                  --base NCCL_NTHREADS=512 --set slow:NCCL_PROTO=Simple --set fast:NCCL_PROTO=LL";
     let output = stage.program(sweep).output().unwrap();
     assert!(stage.folder.path().join("run/run.json").exists(), "{output:?}");
