@@ -99,7 +99,6 @@ fn time(context: *mut c_void, events: u32, sizes: u32) -> Duration {
     let (start, stop) = (table.startEvent.unwrap(), table.stopEvent.unwrap());
     let begin = Instant::now();
     for event in 0..events {
-        // SAFETY: the union holds a collective, since above.
         collective.event.coll.count = 7168 * (1 + (event % sizes) as usize);
         let mut handles = [null_mut(); 2];
         // SAFETY: the calls NCCL makes.
