@@ -17,6 +17,7 @@ pub mod impact;
 pub mod import;
 pub mod nccl;
 pub mod nearest;
+pub mod pairs;
 pub mod plan;
 pub mod proof;
 pub mod record;

@@ -1,7 +1,8 @@
-//! Messages between supervisor and worker: a [`Job`], then [`Question`]s to the worker's stdin, [`Event`]s as JSON lines back
+//! Messages between supervisor and workers: a [`Job`], then [`Question`]s to the worker's stdin, [`Event`]s as JSON lines back
 //! over a pipe of its own (NCCL writes to stdout).
 
 use std::io::{BufRead, Write};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +13,10 @@ use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
-use crate::topology::Driver;
+use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest line the supervisor accepts: a replicate of 10⁵ samples is 2 MB.
 pub const MAX_LINE: usize = 16 << 20;
@@ -29,8 +30,17 @@ pub struct Job {
     pub cases: Vec<Case>,
     /// CUDA ordinal of each rank.
     pub devices: Vec<u32>,
-    /// Communicators to make, one after the other.
+    /// Ranks that are threads of this worker.
+    pub ranks: Range<u32>,
+    /// CPUs for the thread of each rank; empty when none is bound.
+    #[serde(default)]
+    pub cpus: Vec<Option<CpuList>>,
+    /// Descriptor of the memory that this worker shares with those of the other ranks; none when it has all ranks.
+    pub memory: Option<i32>,
+    /// Replicates to make, one after the other, each of communicators of its own.
     pub communicators: u32,
+    /// Communicators of a replicate; calls go round them.
+    pub in_turn: u32,
     /// Iterations.
     pub measure: Measure,
     /// Salt of the input data, so that stale results of another communicator are never right by accident.
@@ -146,7 +156,11 @@ pub fn receive<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> std::
     }
     Ok(match serde_json::from_slice(&line) {
         Ok(message) => Received::Message(message),
-        Err(error) => Received::Garbage(format!("{error}: {}", excerpt(&line))),
+        Err(error) => {
+            // The error repeats words of the line, of whatever length.
+            let error: String = error.to_string().chars().take(160).flat_map(char::escape_debug).collect();
+            Received::Garbage(format!("{error}: {}", excerpt(&line)))
+        }
     })
 }
 
@@ -190,6 +204,13 @@ mod tests {
         let Received::Garbage(why) = receive::<Event>(&mut from).unwrap() else { panic!("not garbage") };
         assert!(why.starts_with("a line longer than"), "{why}");
         assert!(why.len() < 300);
+    }
+
+    #[test]
+    fn what_is_said_of_garbage_is_short_however_long_a_word_of_it_is() {
+        let line = format!("{{\"event\":\"{}\\u001b[31m\"}}\n", "x".repeat(100_000));
+        let Received::Garbage(why) = receive::<Event>(&mut line.as_bytes()).unwrap() else { panic!("not garbage") };
+        assert!(why.starts_with("unknown variant `xxx") && why.len() < 1000, "{} bytes", why.len());
     }
 
     #[test]

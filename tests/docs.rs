@@ -1,5 +1,8 @@
 //! The documentation: every command it shows is run, on an emulated box; every link leads somewhere; every example is valid.
 
+#[path = "audit/server.rs"]
+mod server;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -7,25 +10,48 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Stands before the program: what would measure a real box rehearses on an emulated one, and takes as little time as it can.
+/// Stands before the program: what would measure a real box rehearses on an emulated one, as shortly as it can.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$1" in
     [!-]*) command=$1; shift ;;
     *) command=sweep ;;
 esac
-rehearse=
-"$PROGRAM" "$command" --help | grep -q -- --emulate && rehearse=--emulate
+help=$("$PROGRAM" "$command" --help)
+rehearse= rounds= communicators= forced= skip=
+case "$help" in *--emulate*) rehearse=--emulate ;; esac
+case "$help" in *--communicators*) rounds='--rounds 1' communicators='--communicators 1' ;; esac
 for word do
     shift
     case "$word" in
         --emulate* | --run) rehearse= ;;
+        --rounds) rounds= ;;
+        --communicators) communicators= ;;
+        --force) forced=yes ;;
     esac
     # No file of a library is here; one library is measured as well as two.
     if [ "$skip" = yes ]; then skip=; continue; fi
     if [ "$word" = --nccl ]; then skip=yes; continue; fi
+    case "$command $word" in
+        "accept "*.toml)
+            short=short-$(basename "$word")
+            sed 's/^rounds = .*/rounds = 1\ncommunicators = 1/' "$word" > "$short"
+            word=$short ;;
+    esac
     set -- "$@" "$word"
 done
-exec "$PROGRAM" "$command" "$@" $rehearse
+# No set of an emulated run is written without it.
+[ "$command$forced" = export ] && rehearse=--force
+"$PROGRAM" "$command" "$@" $rehearse $rounds $communicators
+status=$?
+# One round is too few for what a plan requires: not measured.
+[ "$command $status" = 'accept 4' ] && exit 5
+exit $status
+"#;
+
+/// A server: this program again, on the emulated box.
+const SERVER: &str = r#"#!/bin/sh
+export LD_LIBRARY_PATH="$PWD/lib" NCCLSWEEP_TEST_SERVER='calls=20 captured=61'
+exec "$SERVER" --exact server --nocapture
 "#;
 
 /// Exit codes of answers: held, a gate failed, undecided. Others are faults of a page.
@@ -76,6 +102,14 @@ fn run(page: &Path) {
         fs::write(bin.join(name), text).unwrap();
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
+    let server = folder.path().join("serve.sh");
+    fs::write(&server, SERVER).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("lib")).unwrap();
+    let emulator = Path::new(env!("CARGO_BIN_EXE_ncclsweep")).with_file_name("deps").join("libncclsweep_emulator.so");
+    for name in ["libcuda.so.1", "libnccl.so.2"] {
+        symlink(&emulator, folder.path().join("lib").join(name)).unwrap();
+    }
     for name in ["bench-configs", "tests", "packaging"] {
         symlink(root().join(name), folder.path().join(name)).unwrap();
     }
@@ -92,6 +126,7 @@ fn run(page: &Path) {
         .env_clear()
         .env("PATH", format!("{}:{path}", bin.display()))
         .env("PROGRAM", env!("CARGO_BIN_EXE_ncclsweep"))
+        .env("SERVER", std::env::current_exe().unwrap())
         .env("HOME", folder.path())
         // The newest interface, so that several ranks may share a GPU.
         .env("NCCLSWEEP_EMULATE_NCCL", "2.30.4")
@@ -101,6 +136,11 @@ fn run(page: &Path) {
     let name = page.strip_prefix(root()).unwrap().display();
     assert!(out.status.success(), "{name}: {}\n{said}", out.status);
     assert!(!said.contains("panicked"), "{name}: {said}");
+}
+
+#[test]
+fn server() {
+    server::serve_if_asked();
 }
 
 #[test]

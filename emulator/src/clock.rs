@@ -38,6 +38,16 @@ pub(crate) fn wait_until(end: Nanos, cost: Nanos) {
     BOX.fetch_max(now, Ordering::AcqRel);
 }
 
+/// The latest moment that any thread of this process has waited for.
+pub(crate) fn of_box() -> Nanos {
+    BOX.load(Ordering::Acquire)
+}
+
+/// Another process of the box has waited until then.
+pub(crate) fn note_box(time: Nanos) {
+    BOX.fetch_max(time, Ordering::AcqRel);
+}
+
 /// What the virtual clock shows to this thread.
 fn read() -> Nanos {
     if !WAITED.replace(false) {

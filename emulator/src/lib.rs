@@ -18,5 +18,6 @@ mod fault;
 mod nccl;
 mod noise;
 mod nvml;
+mod remote;
 mod settings;
 mod topology;

@@ -4,7 +4,8 @@
 //! - `NCCLSWEEP_EMULATE_SEED`: of all noise, default 0.
 //! - `NCCLSWEEP_EMULATE_NCCL`: the version of NCCL, default 2.28.3.
 //! - `NCCLSWEEP_EMULATE_NOISE`: `graph` (calibrated, the default), `none`, or `sd=0.05,process=0.01,…`.
-//! - `NCCLSWEEP_EMULATE_SCALE`: `NCCL_PROTO=LL:1.10;…` multiplies the true time where a variable has that value.
+//! - `NCCLSWEEP_EMULATE_SCALE`: `NCCL_PROTO=LL:1.10;…` multiplies the true time where a variable has that value. `LAUNCH` (`threads`,
+//!   `processes`) and `ALIVE` (how many communicators there are) count as variables.
 //! - `NCCLSWEEP_EMULATE_BUSY`: pids that NVML shows on the GPUs, `PID` (on GPU 0) or `GPU:PID`, separated by commas.
 //! - `NCCLSWEEP_EMULATE_FAULT`: see the faults.
 //! - `NCCLSWEEP_EMULATE_AILMENT`: throttling, clocks and links as NVML and sysfs tell them; see the ailments.

@@ -60,7 +60,7 @@ fn replace(value: &mut Value, how: u8, with: u8) {
         }
         (3, Value::String(text)) => text.push(char::from(with)),
         (4, Value::String(text)) => text.truncate(text.floor_char_boundary(usize::from(with))),
-        (5, Value::String(text)) => *text = text.repeat(usize::from(with)),
+        (5, Value::String(text)) if text.len() < 200 => *text = text.repeat(usize::from(with)),
         (3, _) => *value = json!(number),
         (4, _) => *value = json!(-number),
         (5, _) => *value = json!(f64::from(with) / 16.0),

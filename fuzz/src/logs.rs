@@ -110,7 +110,14 @@ fn states(log: &[u8], known: u8) -> Vec<(String, State)> {
         ..Evidence::default()
     };
     let (dtype, op, placement, mode) = (Dtype::Bfloat16, Op::Sum, Placement::OutOfPlace, Mode::Graph);
-    let case = Case { dtype, op, placement, mode, size: Size::elements(7168) };
+    let case = Case {
+        function: ncclsweep::collective::Function::AllReduce,
+        dtype,
+        op,
+        placement,
+        mode,
+        size: Size::elements(7168),
+    };
     judge(&evidence, 0, &case).into_iter().map(|proof| (proof.name, proof.state)).collect()
 }
 

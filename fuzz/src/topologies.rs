@@ -30,9 +30,10 @@ pub fn nvidia_smi(input: &[u8]) {
     let again = parse_nvidia_smi("matrix", &matrix(&whole)).expect("what is printed is read");
     same_paths(&again, &whole);
     for part in cuts(text) {
-        if let Ok(read) = parse_nvidia_smi("topo.txt", part) {
-            same_paths(&read, &whole);
-        }
+        let Ok(read) = parse_nvidia_smi("topo.txt", part) else { continue };
+        // Rows of adapters may be missing, so what a GPU's row says of one last can lose a digit unseen.
+        assert_eq!(read.gpus.len(), whole.gpus.len());
+        assert!((0..read.gpus.len()).all(|a| (0..a).all(|b| read.path(a, b) == whole.path(a, b))));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Host time the plugin adds to a collective: `cargo bench -p nccl-profiler-ncclsweep`.
 //!
 //! Prints nanoseconds for one collective as NCCL announces it (start of group and collective, stop of both) with the mask
-//! on, from one thread and from eight at once, and for an event that comes although recording is off.
+//! on, from one thread and from eight at once, and for an event that comes although recording is off; then the same for the
+//! audit of processes that are not ours, which counts: one size again and again, four sizes by turns, eight threads.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nccl_profiler_ncclsweep::abi;
 use nccl_profiler_ncclsweep::exports::ncclProfiler_v4;
-use nccl_profiler_ncclsweep::recorder;
+use nccl_profiler_ncclsweep::{journal, recorder};
 
 /// Fewer than the recorder holds, so that no event is dropped: dropping is cheaper than keeping.
 const EVENTS: u32 = 4000;
@@ -21,9 +22,20 @@ const THREADS: u32 = 8;
 fn main() {
     let context = attach(0);
     recorder::set_mask(false);
-    println!("recording off   {:>6.0} ns", median(|| time(context, EVENTS) / EVENTS));
-    println!("one thread      {:>6.0} ns", median(|| recorded(|| time(context, EVENTS) / EVENTS)));
-    println!("eight threads   {:>6.0} ns", median(|| recorded(|| contended() / (EVENTS / THREADS))));
+    println!("recording off        {:>6.0} ns", median(|| time(context, EVENTS, 1) / EVENTS));
+    println!("one thread           {:>6.0} ns", median(|| recorded(|| time(context, EVENTS, 1) / EVENTS)));
+    println!("eight threads        {:>6.0} ns", median(|| recorded(|| contended() / (EVENTS / THREADS))));
+    let folder = tempfile::tempdir().unwrap();
+    // SAFETY: the threads of the measurements above have ended.
+    unsafe { std::env::set_var(journal::FOLDER, folder.path()) };
+    // The first communicator since: from here on the process is audited.
+    let context = attach(0);
+    println!("audit, one size      {:>6.0} ns", median(|| time(context, EVENTS, 1) / EVENTS));
+    println!("audit, four sizes    {:>6.0} ns", median(|| time(context, EVENTS, 4) / EVENTS));
+    println!("audit, eight threads {:>6.0} ns", median(|| contended() / (EVENTS / THREADS)));
+    drop(folder);
+    // SAFETY: all is printed. The journal's last writing, at exit, would miss its folder.
+    unsafe { libc::_exit(0) }
 }
 
 /// `body` with recording on and room for its events.
@@ -45,7 +57,7 @@ fn contended() -> Duration {
                 scope.spawn(move || {
                     let context = attach(rank.cast_signed());
                     barrier.wait();
-                    let time = time(context, EVENTS / THREADS);
+                    let time = time(context, EVENTS / THREADS, 4);
                     // SAFETY: a context of the plugin's, once.
                     unsafe { ncclProfiler_v4.0.finalize.unwrap()(context) };
                     time
@@ -63,7 +75,8 @@ fn attach(rank: c_int) -> *mut c_void {
     context
 }
 
-fn time(context: *mut c_void, events: u32) -> Duration {
+/// `events` collectives of `sizes` sizes by turns.
+fn time(context: *mut c_void, events: u32, sizes: u32) -> Duration {
     // SAFETY: all zeros is a descriptor with NULL strings.
     let (mut group, mut collective): (abi::ncclProfilerEventDescr_v4_t, abi::ncclProfilerEventDescr_v4_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -85,7 +98,9 @@ fn time(context: *mut c_void, events: u32) -> Duration {
     let table = &ncclProfiler_v4.0;
     let (start, stop) = (table.startEvent.unwrap(), table.stopEvent.unwrap());
     let begin = Instant::now();
-    for _ in 0..events {
+    for event in 0..events {
+        // SAFETY: the union holds a collective, since above.
+        unsafe { collective.event.coll.count = 7168 * (1 + (event % sizes) as usize) };
         let mut handles = [null_mut(); 2];
         // SAFETY: the calls NCCL makes.
         unsafe {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::usage::{dtype, used};
 use super::{Audit, Communicator, Worker, is_all_reduce};
-use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
+use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
 use crate::plan::env_set::EnvSet;
 use crate::plan::environment::Origin;
 use crate::proof::{Asked, Evidence, FileLine, Observation, Seen, State, VariableProof, judge};
@@ -67,13 +67,22 @@ pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
                 let case = case(tallied);
                 let evidence = evidence(worker, index, communicator, tallied, set);
                 expectation.all_reduces += tallied.calls();
-                for proof in judge(&evidence, 0, &case) {
+                for mut proof in judge(&evidence, 0, &case) {
+                    if came_too_late(communicator, &proof) {
+                        proof.why = Some("it was set after NCCL had read it in this process".to_owned());
+                    }
                     expectation.add(at, tallied, proof);
                 }
             }
         }
     }
     expectation
+}
+
+/// Whether what is lacking stood in the environment when the communicator began, which was too late.
+fn came_too_late(communicator: &Communicator, proof: &VariableProof) -> bool {
+    let set = |(name, value): &(String, Option<String>)| *name == proof.name && value.as_ref() == Some(&proof.value);
+    proof.state == State::NotApplied && communicator.changes.iter().any(set)
 }
 
 impl Expectation {
@@ -114,7 +123,14 @@ impl Expectation {
 fn case(tallied: &Tallied) -> Case {
     let dtype = dtype(tallied.datatype.as_str()).unwrap_or(Dtype::Uint8);
     let mode = if tallied.captured > 0 && tallied.eager == 0 { Mode::Graph } else { Mode::Stream };
-    Case { dtype, op: Op::Sum, placement: Placement::OutOfPlace, mode, size: Size::elements(tallied.count) }
+    Case {
+        dtype,
+        op: Op::Sum,
+        placement: Placement::OutOfPlace,
+        mode,
+        size: Size::elements(tallied.count),
+        function: Function::AllReduce,
+    }
 }
 
 /// The worker's end of one communicator, as if it were a communicator of one rank: each is judged for itself.
@@ -130,6 +146,7 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
     Evidence {
         version: worker.version,
         devices: vec![0],
+        alone: communicator.told.ranks == Some(1),
         communicators: 1,
         asked: set.vars.iter().map(asked).collect(),
         seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],

@@ -115,3 +115,6 @@ impl Worker {
 fn is_all_reduce(tallied: &journal::Tallied) -> bool {
     tallied.function == "AllReduce"
 }
+
+#[cfg(test)]
+mod tests;

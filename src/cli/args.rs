@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::examples;
+use super::devices::Name;
 use crate::audit::{Mix, Share};
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
 use crate::impact::{Step, Weight};
-use crate::plan::schedule::Rounds;
+use crate::plan::affinity::CpuAffinity;
+use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
@@ -33,7 +34,7 @@ fn told(error: Error) -> String {
 
 /// How fast is NCCL all-reduce on this box, and which settings make it faster?
 #[derive(Debug, Parser)]
-#[command(name = "ncclsweep", version, after_help = examples::SWEEP, args_conflicts_with_subcommands = true)]
+#[command(name = "ncclsweep", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     /// A command; `sweep` when none is named.
     #[command(subcommand)]
@@ -47,24 +48,20 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure env sets against the default settings (what `ncclsweep` alone does)
-    #[command(after_help = examples::SWEEP)]
     Sweep(Box<Sweep>),
     /// Show a run again, from its files alone
-    #[command(after_help = examples::REPORT)]
     Report(super::report::Report),
     /// Compare two runs: what changed between them, and which cells are faster, slower or the same since
-    #[command(after_help = examples::COMPARE)]
     Compare(Compare),
     /// Hold a box against the requirements of a plan: GPUs, links, latencies, right data, an earlier run
-    #[command(after_help = examples::ACCEPT)]
     Accept(Box<Accept>),
+    /// Try every two GPUs together, with P2P and through host memory: which are slow, wrong or hang
+    Pairs(Pairs),
     /// Write an env set as what servers read: nccl.conf, systemd, docker, a wrapper, …; with the evidence for it
-    #[command(after_help = examples::EXPORT)]
     Export(super::export::Export),
     /// Check this machine; or a configuration file, running processes, a server's log, a Python environment
     Doctor(super::doctor::Doctor),
     /// Read the output of nccl-tests' all_reduce_perf into a run that `report` and `compare` take
-    #[command(after_help = examples::IMPORT)]
     Import(super::import::Import),
     /// Show how the GPUs are wired: paths, switches, links, NUMA nodes, and what the driver allows
     Topo(Topo),
@@ -73,19 +70,16 @@ pub enum Command {
     /// Start a command with the settings of an env set in the environment of all its processes
     Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
-    #[command(after_help = examples::EXPLAIN)]
     Explain {
         /// Name of a variable, with or without NCCL_
         name: Option<String>,
     },
     /// Write a completion script for a shell
-    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual page of a command, or all pages into a folder
-    #[command(after_help = examples::MAN)]
     Man {
         /// The command [default: ncclsweep itself]
         #[arg(value_name = "COMMAND")]
@@ -114,6 +108,62 @@ pub struct Compare {
     pub format: crate::report::Format,
 }
 
+/// Which GPUs, how much, and what to print.
+#[derive(Debug, Args)]
+pub struct Pairs {
+    /// Use the first N GPUs [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "devices")]
+    pub gpus: Option<u32>,
+    /// Use these GPUs: CUDA's numbers, PCI addresses or UUIDs
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
+    pub devices: Vec<Name>,
+    /// Try P2P (on), host memory (off), or both [default: both]
+    #[arg(long, value_name = "on|off|both", default_value = "both", value_parser = ["on", "off", "both"])]
+    pub p2p: String,
+    /// Rehearse on an emulated box, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+    /// NCCL library: a file or its folder [default: the one the loader finds]
+    #[arg(long, value_name = "PATH", conflicts_with = "emulate")]
+    pub nccl: Option<PathBuf>,
+    /// Measure although other processes use the GPUs
+    #[arg(long)]
+    pub allow_busy: bool,
+    /// Drop inherited NCCL_* variables
+    #[arg(long)]
+    pub clean_env: bool,
+    /// The small message, for latencies, and the large one, for bandwidths
+    #[arg(long, value_name = "SMALL,LARGE", default_value = "1K,16M")]
+    pub sizes: String,
+    /// Communicators for each pair and way
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub communicators: u32,
+    /// How long each phase of a pair may take before it counts as hung
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub deadline: Duration,
+    /// Seed of everything random [default: from the clock]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Replace host name, UUIDs and paths
+    #[arg(long)]
+    pub redact: bool,
+    /// What to print: table, json
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
+    pub format: String,
+    /// Write the JSON document to this file too
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
 /// Which box, and what to print.
 #[derive(Debug, Args)]
 pub struct Topo {
@@ -130,8 +180,8 @@ pub struct Topo {
     )]
     pub emulate: Option<String>,
     /// GPUs that ranks would run on, in this rank order [default: all, in CUDA's order]
-    #[arg(long, value_name = "2,0,…", value_delimiter = ',')]
-    pub devices: Vec<u32>,
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
+    pub devices: Vec<Name>,
     /// Look at the links while data moves, too: an idle card lowers its link's speed. Takes a context on each GPU
     #[arg(long)]
     pub load: bool,
@@ -276,12 +326,21 @@ pub struct Sweep {
     /// Use the first N GPUs [default: all]
     #[arg(long, value_name = "N", conflicts_with = "devices", help_heading = "GPUs")]
     pub gpus: Option<u32>,
-    /// Use these GPUs, in this rank order
-    #[arg(long, value_name = "2,0,…", value_delimiter = ',', help_heading = "GPUs")]
-    pub devices: Vec<u32>,
+    /// Use these GPUs, in this rank order: CUDA's numbers, PCI addresses or UUIDs
+    #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>, help_heading = "GPUs")]
+    pub devices: Vec<Name>,
+    /// Bind the thread of each rank: near (the CPUs near its GPU), none, or lists of CPUs, 0-15/16-31 [default: none]
+    #[arg(long, value_name = "near|none|LIST", value_parser = read::<CpuAffinity>, help_heading = "GPUs")]
+    pub cpu_affinity: Option<CpuAffinity>,
     /// Number of ranks; more than GPUs puts several on each (NCCL 2.30 or later) [default: one per GPU]
     #[arg(long, value_name = "N", help_heading = "GPUs")]
     pub ranks: Option<u32>,
+    /// How ranks are started: threads of one process, processes, or both as a factor [default: threads]
+    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_parser = read::<Launch>, help_heading = "GPUs")]
+    pub launch: Vec<Launch>,
+    /// Use so many further communicators in turn with the first; several numbers are a factor [default: 0]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "GPUs")]
+    pub alive: Vec<u32>,
     /// Measure although other processes use the GPUs; the results say so
     #[arg(long, help_heading = "GPUs")]
     pub allow_busy: bool,
@@ -341,6 +400,9 @@ pub struct Sweep {
     /// Variables under every set, the default's too
     #[arg(long, value_name = "K=V,…", help_heading = "Env sets")]
     pub base: Vec<String>,
+    /// Variables of one rank's process alone; an empty value takes one away. Repeat for more (with --launch processes)
+    #[arg(long, value_name = "RANK:K=V,…", help_heading = "Env sets")]
+    pub rank_env: Vec<String>,
     /// Drop inherited NCCL_* variables
     #[arg(long, help_heading = "Env sets")]
     pub clean_env: bool,
@@ -379,9 +441,15 @@ pub struct Sweep {
     /// Samples of one communicator: graph replays, half as many stream batches, ten times as many lone calls [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Effort")]
     pub samples: Option<u32>,
-    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1]
+    /// Check data for so long instead of comparing times: sets and sizes in turn, round after round
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["rounds", "time_limit"], help_heading = "Effort")]
+    pub soak: Option<Duration>,
+    /// How often the data of each communicator is checked: chains of calls of its own, and looks between the timed ones [default: 1; 10 in a soak]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Effort")]
     pub checks: Option<u32>,
+    /// Try a set that failed on each pair of GPUs alone, to find the GPU or pair to suspect; with --resume also afterwards
+    #[arg(long, help_heading = "Effort")]
+    pub isolate: bool,
     /// How long each phase of a worker may take before it counts as hung [default: from what they took, 20s at least]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Effort")]
     pub deadline: Option<Duration>,
@@ -397,9 +465,10 @@ pub struct Sweep {
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "gpus", "devices", "ranks", "nccl", "sizes", "sizes_from", "dtype", "op", "in_place", "modes", "set", "vary",
+            "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
+            "op", "in_place", "modes", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "checks", "seed",
+            "time_limit", "chain", "samples", "checks", "soak", "seed",
         ],
         help_heading = "Results"
     )]

@@ -163,10 +163,7 @@ fn of_machine(args: &Doctor) -> Result<machine::Facts> {
         emulator::known_box(name)?;
     }
     let emulated = args.emulate.is_some();
-    let libraries = match emulated {
-        true => Vec::new(),
-        false => libraries(args.nccl.as_deref())?,
-    };
+    let libraries = libraries(args.nccl.as_deref())?;
     let private = Private::create()?;
     let root = wiring::root(&private, emulated);
     let mut facts = machine::Facts {

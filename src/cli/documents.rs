@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::args::Arguments;
+use super::examples;
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Kind, Result};
@@ -15,18 +14,18 @@ use crate::record::schema;
 /// Prints a completion script.
 pub fn completions(shell: Shell) -> Result<Exit> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "ncclsweep", &mut text);
+    clap_complete::generate(shell, &mut examples::command(), "ncclsweep", &mut text);
     print(&text)
 }
 
 /// Prints the page of the program or of one command, or writes all pages into a folder.
 pub fn man(of: Option<&str>, folder: Option<&Path>) -> Result<Exit> {
-    let mut program = Arguments::command();
+    let mut program = examples::command();
     // Gives every command its full name, `ncclsweep report`.
     program.build();
     if let Some(folder) = folder {
         std::fs::create_dir_all(folder)
-            .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
+            .and_then(|()| clap_mangen::generate_to(examples::command(), folder))
             .map_err(|error| Error::usage(format!("cannot write pages into {}", folder.display())).because(error))?;
         terminal::note(format!("pages in {}", folder.display()));
         return Ok(Exit::Held);

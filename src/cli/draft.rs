@@ -1,20 +1,28 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::devices::Devices;
+use super::ranks;
 use super::sizes_from::{self, FromAudit};
 use crate::collective::sizes::SizeList;
 use crate::collective::{Case, Cases, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
+use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
-use crate::plan::env_set::{self, EnvSet, PCIE_LL, Vars};
+use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
 const TOLERANCE: f64 = 0.05;
 const THOROUGH: f64 = 0.03;
+
+/// A soak looks at data: few samples, each of them looked at, many chains, and sizes that follow each other in every order.
+const SOAK_SAMPLES: u32 = 4;
+const SOAK_CHECKS: u32 = 10;
+const SOAK_PASSES: u32 = 3;
 
 /// The first release that lets several ranks share a GPU.
 const MULTI_RANK: NcclVersion = NcclVersion::new(2, 30, 0);
@@ -29,21 +37,18 @@ pub struct Draft {
     clean_env: bool,
     devices: Devices,
     ranks: Option<u32>,
+    launches: Vec<Launch>,
+    alive: Vec<u32>,
+    rank_env: Vec<RankEnv>,
+    cpu_affinity: CpuAffinity,
     wrap: Vec<String>,
     rounds: Rounds,
     communicators: u32,
     measure: Measure,
     tolerance: f64,
     time_limit_s: Option<f64>,
+    soak_s: Option<f64>,
     seed: u64,
-}
-
-/// Which GPUs were asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Devices {
-    All,
-    First(u32),
-    These(Vec<u32>),
 }
 
 impl Draft {
@@ -65,6 +70,7 @@ impl Draft {
         let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
+        let launches = ranks::launches(args, config)?;
         Ok(Self {
             cases: cases(args, config, from_audit.as_ref())?,
             sets,
@@ -73,8 +79,16 @@ impl Draft {
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config, from_audit.as_ref())?,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
+            alive: ranks::alive(args, config)?,
+            rank_env: ranks::rank_env(&args.rank_env, &launches)?,
+            launches,
+            cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
             wrap: wrap(args)?,
-            rounds: args.rounds.or(config.rounds).unwrap_or(Rounds::Auto),
+            rounds: if args.soak.is_some() {
+                Rounds::Auto
+            } else {
+                args.rounds.or(config.rounds).unwrap_or(Rounds::Auto)
+            },
             communicators: args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS),
             measure: measure(args),
             tolerance: match (args.tolerance.or(config.tolerance), args.thorough) {
@@ -83,18 +97,21 @@ impl Draft {
                 (None, false) => TOLERANCE,
             },
             time_limit_s: args.time_limit.or(config.time_limit).map(|limit| limit.as_secs_f64()),
+            soak_s: args.soak.map(|time| time.as_secs_f64()),
             seed: args.seed.or(config.seed).unwrap_or_else(seed_from_clock),
         })
     }
 
     /// The whole plan for a box with these GPUs and libraries.
     pub fn plan(self, gpus: &[Device], libraries: Vec<Library>) -> Result<Plan> {
-        let devices = self.devices.on(gpus.len() as u32)?;
+        let devices = self.devices.on(gpus)?;
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
         if ranks < devices.len() as u32 {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
+        ranks::check(&self.rank_env, ranks)?;
+        self.cpu_affinity.check(ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
         }
@@ -104,11 +121,7 @@ impl Draft {
     /// The plan as far as it is known without looking at the box: all GPUs are none, for they are not counted.
     #[must_use]
     pub fn unseen_plan(self, libraries: Vec<Library>) -> Plan {
-        let devices: Vec<u32> = match &self.devices {
-            Devices::All => Vec::new(),
-            Devices::First(n) => (0..*n).collect(),
-            Devices::These(these) => these.clone(),
-        };
+        let devices = self.devices.unseen();
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
         self.assemble(devices, ranks, libraries)
     }
@@ -123,37 +136,18 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
-            launch: Launch::Threads,
+            launches: self.launches,
+            alive: self.alive,
+            rank_env: self.rank_env,
+            cpu_affinity: self.cpu_affinity,
             wrap: self.wrap,
             rounds: self.rounds,
             communicators: self.communicators,
             measure: self.measure,
             tolerance: self.tolerance,
             time_limit_s: self.time_limit_s,
+            soak_s: self.soak_s,
             seed: self.seed,
-        }
-    }
-}
-
-impl Devices {
-    /// The ordinals, when a box with `have` GPUs has them.
-    fn on(&self, have: u32) -> Result<Vec<u32>> {
-        let few = |wanted: String| {
-            Error::new(Kind::Environment, format!("{wanted}, but the driver shows {have}")).help(format!(
-                "see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES; `--gpus {have} --ranks N` puts several ranks on one GPU \
-                 with NCCL 2.30 or later; `--emulate` rehearses without GPUs"
-            ))
-        };
-        match self {
-            _ if have == 0 => Err(Error::new(Kind::Environment, "the driver shows no GPU")
-                .help("see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES; `--emulate` rehearses without GPUs")),
-            Self::All => Ok((0..have).collect()),
-            Self::First(n) if *n > have => Err(few(format!("{n} GPUs were asked for"))),
-            Self::First(n) => Ok((0..*n).collect()),
-            Self::These(these) => match these.iter().find(|ordinal| **ordinal >= have) {
-                Some(ordinal) => Err(few(format!("GPU {ordinal} was asked for (they count from 0)"))),
-                None => Ok(these.clone()),
-            },
         }
     }
 }
@@ -212,26 +206,17 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
 }
 
 fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
-    if let Some(twice) = args.devices.iter().enumerate().find(|(i, device)| args.devices[..*i].contains(device)) {
-        return Err(Error::usage(format!("--devices names GPU {} twice", twice.1))
-            .help("several ranks on one GPU: --devices 0,1 --ranks 8"));
-    }
     let first = positive("--gpus", args.gpus.or(config.gpus))?;
-    Ok(match first {
-        _ if !args.devices.is_empty() => Devices::These(args.devices.clone()),
-        Some(n) => Devices::First(n),
-        // As many as the server's communicators had ranks, unless the ranks are given.
-        None => match from_audit.and_then(|from_audit| from_audit.mix.ranks) {
-            Some(ranks) if args.ranks.or(config.ranks).is_none() => Devices::First(ranks),
-            _ => Devices::All,
-        },
-    })
+    // As many as the server's communicators had ranks, unless the ranks are given.
+    let servers =
+        from_audit.and_then(|from_audit| from_audit.mix.ranks).filter(|_| args.ranks.or(config.ranks).is_none());
+    Devices::of(&args.devices, first.or(servers))
 }
 
 /// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.
 const MOST: u32 = 1024;
 
-fn positive(flag: &str, value: Option<u32>) -> Result<Option<u32>> {
+pub(super) fn positive(flag: &str, value: Option<u32>) -> Result<Option<u32>> {
     match value {
         Some(n) if n == 0 || n > MOST => {
             Err(Error::usage(format!("{flag} {n} is out of range")).help(format!("from 1 to {MOST}")))
@@ -254,7 +239,10 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
 }
 
 fn measure(args: &Sweep) -> Measure {
-    let standard = Measure::default();
+    let standard = match args.soak {
+        Some(_) => Measure { replays: SOAK_SAMPLES, checks: SOAK_CHECKS, passes: SOAK_PASSES, ..Measure::default() },
+        None => Measure::default(),
+    };
     let chain = args.chain.unwrap_or(standard.graph_length);
     let samples = args.samples.unwrap_or(standard.replays);
     Measure {
@@ -264,10 +252,11 @@ fn measure(args: &Sweep) -> Measure {
         batches: samples.div_ceil(2),
         calls: samples * 10,
         checks: args.checks.unwrap_or(standard.checks),
+        passes: standard.passes,
     }
 }
 
-fn seed_from_clock() -> u64 {
+pub(super) fn seed_from_clock() -> u64 {
     // Fewer digits than a clock has: a seed is read aloud and typed again.
     u64::from(jiff::Timestamp::now().subsec_nanosecond().unsigned_abs() / 100 % 1_000_000)
 }

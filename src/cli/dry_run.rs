@@ -8,7 +8,7 @@ use super::exit::Exit;
 use crate::error::{Error, Kind, Result};
 use crate::nccl::version::NcclVersion;
 use crate::plan::environment::{Environment, Origin};
-use crate::plan::schedule::{Arm, Library, Plan, Rounds};
+use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::stats::Looks;
 use crate::supervisor::bench::{Wanted, choose};
 use crate::supervisor::{library, provenance};
@@ -42,7 +42,12 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     };
     let ranks = if plan.ranks == 0 { "a rank on each".to_owned() } else { format!("{} ranks", plan.ranks) };
     writeln!(out, "Plan (nothing was started)")?;
-    writeln!(out, "  {gpus}, {ranks}, threads of one process")?;
+    let launches: Vec<&str> = plan.launches.iter().map(|launch| started(*launch)).collect();
+    writeln!(out, "  {gpus}, {ranks}, {}", launches.join("; then "))?;
+    if plan.alive != [0] {
+        let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
+        writeln!(out, "  calls go round {} communicators", numbers.join("; then "))?;
+    }
     match plan.libraries.as_slice() {
         [] => writeln!(out, "  NCCL   none was found: name one with --nccl PATH")?,
         all => all.iter().try_for_each(|library| writeln!(out, "  NCCL   {}", describe(library)))?,
@@ -51,13 +56,18 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     for case in &plan.cases {
         writeln!(out, "         {case} ({} B)", case.bytes().0)?;
     }
-    let visits = plan.sets.len() * plan.libraries.len().max(1);
+    let visits = plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len();
     let order: Vec<String> = plan.round(0).iter().map(|arm| plan.arm_name(*arm)).collect();
     writeln!(out, "  rounds {}, each of {visits} visits of {} communicators", plan.rounds, plan.communicators)?;
     writeln!(out, "  seed   {}; order of the first round: {}", plan.seed, order.join(", "))?;
     writeln!(out, "  time   {}", estimate(plan, visits))?;
     writeln!(out)?;
-    writeln!(out, "Processes: one probe for each library, then one worker for each visit")?;
+    let workers = match plan.launches.as_slice() {
+        [Launch::Threads] => "one worker for each visit",
+        [Launch::Processes] => "a worker for each rank of each visit",
+        _ => "one worker for each visit of threads, one for each rank of each visit of processes",
+    };
+    writeln!(out, "Processes: one probe for each library, then {workers}")?;
     let wrap: String = plan.wrap.iter().map(|word| format!("{} ", shell_words::quote(word))).collect();
     writeln!(
         out,
@@ -70,13 +80,19 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
         writeln!(out, "  {}", set.name)?;
         let environment = Environment::inherit(provenance::environment(), plan.clean_env)
             .layer(&plan.base, Origin::Base)
-            .layer(&plan.sets[Arm { set: index, library: 0 }.set].vars, Origin::Set);
+            .layer(&plan.sets[index].vars, Origin::Set);
         let mut variables = environment.nccl().peekable();
         if variables.peek().is_none() {
             writeln!(out, "    none")?;
         }
         for (name, value, origin) in variables {
             writeln!(out, "    {name}={value}   ({})", from(origin))?;
+        }
+        for own in &plan.rank_env {
+            for (name, value) in own.vars.iter() {
+                let value = if value.is_empty() { "is not set".to_owned() } else { format!("= {value}") };
+                writeln!(out, "    rank {}: {name} {value}   ({})", own.rank, from(Origin::Rank))?;
+            }
         }
     }
     Ok(())
@@ -90,17 +106,30 @@ fn describe(library: &Library) -> String {
     }
 }
 
+fn started(launch: Launch) -> &'static str {
+    match launch {
+        Launch::Threads => "threads of one process",
+        Launch::Processes => "a process for each",
+    }
+}
+
 fn from(origin: Origin) -> &'static str {
     match origin {
         Origin::Inherited => "inherited",
         Origin::Base => "base",
         Origin::Set => "this set",
+        Origin::Rank => "this rank",
         Origin::Tool => "ncclsweep",
     }
 }
 
 fn estimate(plan: &Plan, visits: usize) -> String {
-    let round = visits as f64 * (PROCESS_S + COMMUNICATOR_S * f64::from(plan.communicators));
+    let in_turn: u32 = plan.alive.iter().map(|alive| alive + 1).sum();
+    let made = f64::from(plan.communicators * in_turn) / plan.alive.len() as f64;
+    let round = visits as f64 * (PROCESS_S + COMMUNICATOR_S * made);
+    if let Some(asked) = plan.soak_s {
+        return format!("a soak of {}, {:.0} s each round on real GPUs", crate::units::duration(asked), round);
+    }
     match plan.rounds {
         Rounds::Fixed(rounds) => format!("about {:.0} s on real GPUs", round * f64::from(rounds)),
         Rounds::Auto => {

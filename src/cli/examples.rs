@@ -1,19 +1,54 @@
 //! Examples and exit codes under the help of each command. A test reads every one of them.
 
-pub(super) const SWEEP: &str = "\
+use clap::{Command, CommandFactory};
+
+use super::args::Arguments;
+
+/// The program's commands with their examples.
+pub(super) fn command() -> Command {
+    let program = Arguments::command().after_help(SWEEP);
+    let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let known = |name: &str| ALL.iter().find(|(of, _)| *of == name).map(|(_, text)| *text);
+    let with = |program: Command, name: String| match known(&name) {
+        Some(text) => program.mut_subcommand(name, |command| command.after_help(text)),
+        None => program,
+    };
+    names.into_iter().fold(program, with)
+}
+
+/// What stands under the help of each command, by its name.
+const ALL: &[(&str, &str)] = &[
+    ("sweep", SWEEP),
+    ("report", REPORT),
+    ("compare", COMPARE),
+    ("accept", ACCEPT),
+    ("topo", TOPO),
+    ("pairs", PAIRS),
+    ("doctor", DOCTOR),
+    ("audit", AUDIT),
+    ("exec", EXEC),
+    ("export", EXPORT),
+    ("import", IMPORT),
+    ("explain", EXPLAIN),
+    ("completions", COMPLETIONS),
+    ("man", MAN),
+];
+
+const SWEEP: &str = "\
 Examples:
   ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
   ncclsweep --emulate --gpus 8                  rehearse without a GPU
   ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
+  ncclsweep --launch threads,processes          does a process per rank cost anything?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
 
 Exit status, the first that holds:
   130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy
   4 incomplete: a hang, a crash, wrong data   1 a gate failed   5 undecided   0 all decided, every gate held";
 
-pub(super) const REPORT: &str = "\
+const REPORT: &str = "\
 Examples:
   ncclsweep report results/before
   ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
@@ -25,7 +60,7 @@ Examples:
 Exit status:
   0 shown   2 a run cannot be read";
 
-pub(super) const COMPARE: &str = "\
+const COMPARE: &str = "\
 Examples:
   ncclsweep compare results/before results/after
   ncclsweep compare results/before results/after --tolerance 3%
@@ -35,7 +70,7 @@ Exit status, the first that holds:
   2 usage, or the runs must not be compared   4 a cell is invalid   1 a cell is slower   5 undecided
   0 no cell is slower";
 
-pub(super) const ACCEPT: &str = "\
+const ACCEPT: &str = "\
 Examples:
   ncclsweep accept bench-configs/accept/pcie-8gpu.toml
   ncclsweep accept plan.toml --run results/before     judge a run that was made already
@@ -46,7 +81,7 @@ Exit status, the first that holds:
   130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
   4 a requirement was not measured   1 a requirement failed   5 undecided   0 accepted";
 
-pub(super) const EXPORT: &str = "\
+const EXPORT: &str = "\
 Examples:
   ncclsweep export results/before --set pcie-ll --to nccl.conf --output /etc/nccl.conf
   ncclsweep export results/before --set pcie-ll --to systemd
@@ -56,7 +91,7 @@ Examples:
 Exit status:
   0 written   2 usage, or the run does not carry the set (--force writes it nevertheless)";
 
-pub(super) const IMPORT: &str = "\
+const IMPORT: &str = "\
 Examples:
   ncclsweep import all_reduce_perf.txt --out before
   ncclsweep import all_reduce_perf.json --set pcie-ll
@@ -66,7 +101,7 @@ Examples:
 Exit status:
   0 imported   2 a file cannot be read, is cut off, mixed, or at odds with itself";
 
-pub(super) const EXPLAIN: &str = "\
+const EXPLAIN: &str = "\
 Examples:
   ncclsweep explain                  all variables, a line each
   ncclsweep explain buffsize
@@ -75,23 +110,70 @@ Examples:
 Exit status:
   0 told   2 no such variable";
 
-pub(super) const COMPLETIONS: &str = "\
+const COMPLETIONS: &str = "\
 Examples:
   ncclsweep completions bash         to ~/.local/share/bash-completion/completions/ncclsweep
   ncclsweep completions zsh          to _ncclsweep in a folder of $fpath
   ncclsweep completions fish         to ~/.config/fish/completions/ncclsweep.fish";
 
-pub(super) const MAN: &str = "\
+const MAN: &str = "\
 Examples:
   ncclsweep man                      of ncclsweep itself; pipe it into man -l -
   ncclsweep man compare
   ncclsweep man --out /usr/local/share/man/man1";
 
+const TOPO: &str = "\
+Examples:
+  ncclsweep topo
+  ncclsweep topo --load                         links while data moves: idle cards lower their speed
+  ncclsweep topo --devices 2,0 --format svg     a drawing for a page, with these ranks
+  ncclsweep topo --from topo.txt                what somebody else's `nvidia-smi topo -m` printed
+  ncclsweep topo --from nccl.xml                what NCCL wrote to NCCL_TOPO_DUMP_FILE
+  ncclsweep topo --emulate=4x4090-phb
+
+Exit status:
+  0 shown   2 usage, or the file cannot be read   3 no GPU shows; what else is known is printed";
+
+const PAIRS: &str = "\
+Examples:
+  ncclsweep pairs                               before anything else on a new box
+  ncclsweep pairs --gpus 2 --p2p off
+  ncclsweep pairs --sizes 1K,64M --out pairs.json
+  ncclsweep pairs --emulate
+
+Exit status, the first that holds:
+  130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
+  4 a pair hangs, fails or gets wrong data   1 a pair is much slower than others alike   0 none";
+
+const DOCTOR: &str = "\
+Examples:
+  ncclsweep doctor                              this machine
+  ncclsweep doctor --conf                       the files that NCCL reads here
+  ncclsweep doctor --pid 4711                   a running server and its workers
+  ncclsweep doctor --match vllm
+  ncclsweep doctor --log server.log
+
+Exit status:
+  0 sound   1 a fault   2 usage";
+
+const AUDIT: &str = "\
+Examples:
+  ncclsweep audit -- python serve.py --tp 8
+  ncclsweep audit --expect pcie-ll -- python serve.py --tp 8
+
+Exit status: that of the command, or 1 when the expected settings were not in effect";
+
+const EXEC: &str = "\
+Examples:
+  ncclsweep exec --set pcie-ll -- python serve.py --tp 8
+  ncclsweep exec --set ll:NCCL_PROTO=LL --audit -- python serve.py
+  ncclsweep exec --from results/before -- python serve.py --tp 8";
+
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
 
-    use crate::cli::args::Arguments;
+    use super::*;
 
     /// The commands in a help text: up to two blanks in a row, where their remark begins.
     fn commands(help: &str) -> Vec<String> {
@@ -101,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_command_has_examples_and_each_of_them_is_read() {
-        let program = Arguments::command();
+        let program = command();
         let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
         for command in visible.chain([&program]) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

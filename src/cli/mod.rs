@@ -4,6 +4,7 @@ mod accept;
 mod args;
 mod audit;
 mod compare;
+mod devices;
 mod doctor;
 mod documents;
 mod draft;
@@ -15,7 +16,9 @@ mod explain;
 mod export;
 mod import;
 mod interrupt;
+mod pairs;
 mod progress;
+mod ranks;
 mod report;
 mod sizes_from;
 mod sweep;
@@ -24,7 +27,7 @@ mod topo;
 
 use std::os::fd::FromRawFd;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::error::{Kind, Result};
 use crate::wire;
@@ -43,18 +46,19 @@ pub fn main() -> Exit {
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
         _ => {}
     }
-    let arguments = match args::Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are answers, not errors: clap prints them to stdout.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return Exit::Held;
+    let arguments =
+        match examples::command().try_get_matches().and_then(|found| args::Arguments::from_arg_matches(&found)) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                // Help and version are answers, not errors: clap prints them to stdout.
+                if !error.use_stderr() {
+                    let _ = error.print();
+                    return Exit::Held;
+                }
+                exit::show_usage(&error);
+                return Exit::Usage;
             }
-            exit::show_usage(&error);
-            return Exit::Usage;
-        }
-    };
+        };
     run(arguments).unwrap_or_else(|error| {
         if exit::reader_has_left(&error) {
             return Exit::Held;
@@ -74,6 +78,7 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
         Some(args::Command::Doctor(doctor)) => doctor::run(&doctor),
         Some(args::Command::Import(args)) => import::run(&args),
         Some(args::Command::Topo(topo)) => topo::run(&topo),
+        Some(args::Command::Pairs(pairs)) => pairs::run(&pairs),
         Some(args::Command::Audit(audit)) => audit::run(&audit),
         Some(args::Command::Exec(exec)) => exec::run(&exec),
         Some(args::Command::Explain { name }) => explain::run(name.as_deref()),

@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::terminal;
 use crate::collective::Case;
-use crate::plan::schedule::{Plan, Rounds};
+use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::record::pairs::PairTried;
 use crate::record::summary::Judged;
 use crate::record::visit::{Outcome, Replicate, Visit};
 use crate::supervisor::sweep::Observer;
@@ -76,6 +77,20 @@ impl Observer for Live<'_> {
         self.draw();
     }
 
+    fn pair_begins(&mut self, arm: Arm, gpus: [u32; 2], place: usize, of: usize) {
+        self.head = format!("pair {}/{of} of {}: GPUs {} and {}", place + 1, self.plan.arm_name(arm), gpus[0], gpus[1]);
+        self.visit.clear();
+        self.draw();
+    }
+
+    fn pair_ended(&mut self, pair: &PairTried) {
+        if pair.outcome != Outcome::Completed {
+            let name = self.plan.arm_name(pair.arm);
+            let line = format!("{name}, GPUs {} and {} alone: {}", pair.gpus[0], pair.gpus[1], pair.outcome);
+            self.bar.suspend(|| terminal::note(line));
+        }
+    }
+
     fn progress(&mut self, progress: Progress) {
         match progress {
             Progress::Phase(at) => {
@@ -103,6 +118,11 @@ impl Observer for Live<'_> {
     }
 
     fn round_ended(&mut self, rounds: u32, judged: &Judged) {
+        if let Some(asked) = self.plan.soak_s {
+            let soaked = duration(self.begun.elapsed().as_secs_f64());
+            self.standing = format!("soaked {soaked} of {}", duration(asked));
+            return self.draw();
+        }
         let (decided, of) = judged.decided();
         let each = self.begun.elapsed() / rounds.max(1);
         let left = match self.plan.rounds {

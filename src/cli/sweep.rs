@@ -9,12 +9,13 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{sizes_from, terminal};
+use super::{ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
+use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::journal::Journal;
 use crate::record::run::{Applied, Header, Run, Verdict};
@@ -24,10 +25,12 @@ use crate::record::{document, redact};
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
+use crate::supervisor::isolate::FEWEST;
 use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
 use crate::supervisor::sweep::{Ended, Sweep};
 use crate::supervisor::visit::{Deadlines, Setup};
+use crate::topology::CpuList;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
@@ -126,7 +129,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         pace: Pace::new(setup.deadlines),
         interrupted: &asked,
     };
-    let ended = sweep.run(&mut live);
+    let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
@@ -139,6 +142,17 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, tally, ended })
+}
+
+/// Makes the visits, and when that is asked for tries the pairs of sets that failed.
+fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
+    let ended = sweep.run(live)?;
+    let goes_on = isolate && !matches!(ended, Ended::Interrupted | Ended::Sick(_));
+    if goes_on && sweep.plan.devices.len() < FEWEST {
+        terminal::note(format!("warning: --isolate tells nothing with fewer than {FEWEST} GPUs"));
+    }
+    let cut_short = if goes_on { sweep.isolate(live)? } else { None };
+    Ok(cut_short.unwrap_or(ended))
 }
 
 /// Prints the results.
@@ -185,10 +199,11 @@ fn begin(
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
-        bench.check_idle(&plan)?;
+        bench.check_idle(&plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &plan, &setup)?;
+    let warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
+    let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
     let header = bench.header(plan);
     fit(&header)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&header, args.redact));
@@ -222,10 +237,10 @@ fn resume(
     let bench = Bench::find(&wanted, private, asked)?;
     bench.check_same(&header)?;
     if !args.allow_busy {
-        bench.check_idle(&header.plan)?;
+        bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &header.plan, &setup)?;
+    let warnings = check_settings(args, &header.plan, &setup, bench.nvlink(&header.plan))?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 
@@ -234,20 +249,24 @@ fn deadlines(args: &Args) -> Deadlines {
 }
 
 /// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
-fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>> {
+fn check_settings(args: &Args, plan: &Plan, setup: &Setup, nvlink: Option<bool>) -> Result<Vec<String>> {
     let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
     let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
     let mut warnings: Vec<String> = match plan.clean_env {
         true => Vec::new(),
         false => provenance::left_out().into_iter().map(left_out).collect(),
     };
+    warnings.extend(ranks::warnings(plan));
     for (library, taken) in plan.libraries.iter().enumerate() {
-        let sets = plan
-            .sets
-            .iter()
-            .enumerate()
-            .map(|(set, of)| (of.name.as_str(), setup.environment(plan, Arm { set, library })));
-        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink: None }, leniency);
+        let mut sets: Vec<(String, Environment)> = Vec::new();
+        for (set, of) in plan.sets.iter().enumerate() {
+            let arm = Arm { set, library, ..plan.baseline() };
+            sets.push((of.name.clone(), setup.environment(plan, arm)));
+            let own = plan.rank_env.iter().map(|own| own.rank);
+            sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
+        }
+        let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
+        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink }, leniency);
         for warning in checked::refuse_errors(found)? {
             let warning = warning.to_string();
             if !warnings.contains(&warning) {
@@ -256,6 +275,24 @@ fn check_settings(args: &Args, plan: &Plan, setup: &Setup) -> Result<Vec<String>
         }
     }
     Ok(warnings)
+}
+
+/// Says which ranks cannot be bound to CPUs as asked.
+fn unbound(plan: &Plan, setup: &Setup) -> Option<String> {
+    if plan.cpu_affinity.is_none() {
+        return None;
+    }
+    let possible = |cpus: &Option<CpuList>| cpus.as_ref().is_some_and(|cpus| cpus.iter().any(provenance::may_use));
+    let ranks = setup.cpus(plan);
+    let unbound: Vec<String> =
+        (0..).zip(&ranks).filter(|(_, cpus)| !possible(cpus)).map(|(rank, _): (u32, _)| rank.to_string()).collect();
+    (!unbound.is_empty()).then(|| {
+        format!(
+            "--cpu-affinity {}: not bound are ranks {}: their CPUs are not known, or not this process's",
+            plan.cpu_affinity,
+            unbound.join(", ")
+        )
+    })
 }
 
 /// `results/TIME-HOST-GPUS`
@@ -282,6 +319,7 @@ fn exit(run: &Run, ended: &Ended) -> Exit {
         {
             Exit::Failed
         }
+        () if run.header.plan.soak_s.is_some() => Exit::Held,
         () if cells().any(|cell| cell.verdict == Verdict::Undecided) => Exit::Undecided,
         () => Exit::Held,
     }

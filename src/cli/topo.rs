@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::args::Topo as Args;
+use super::devices::Devices;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::terminal;
@@ -24,8 +25,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         None => {
             let interrupt = Interrupt::install()?;
             let private = Private::create()?;
-            let wanted = Wanted { emulate: args.emulate.clone(), devices: args.devices.clone(), load: args.load };
-            look::look(&wanted, &private, &|| interrupt.asked())?
+            let wanted = Wanted { emulate: args.emulate.clone(), load: args.load };
+            let devices = Devices::of(&args.devices, None)?;
+            look::look(&wanted, &private, &|gpus| devices.on(gpus), &|| interrupt.asked())?
         }
     };
     let look = if args.redact { look.redacted() } else { look };

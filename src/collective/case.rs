@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Mode, Op, Placement, SizeList};
+use super::{Dtype, Function, Mode, Op, Placement, SizeList};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, GBps, Micros};
 
@@ -78,7 +78,7 @@ impl Hash for Size {
     }
 }
 
-/// One thing to measure: an all-reduce of one kind and size.
+/// One thing to measure: an all-reduce (or, between two GPUs, an exchange) of one kind and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Case {
     /// The type of the elements.
@@ -91,6 +91,9 @@ pub struct Case {
     pub mode: Mode,
     /// How many elements.
     pub size: Size,
+    /// What is called.
+    #[serde(default, skip_serializing_if = "Function::is_all_reduce")]
+    pub function: Function,
 }
 
 impl Case {
@@ -107,7 +110,11 @@ impl Case {
             Placement::OutOfPlace => "oop",
             Placement::InPlace => "ip",
         };
-        format!("{}B-{}-{}-{placement}-{}", self.bytes().0, self.dtype, self.op, self.mode)
+        let function = match self.function {
+            Function::AllReduce => "",
+            Function::SendRecv => "-sendrecv",
+        };
+        format!("{}B-{}-{}-{placement}-{}{function}", self.bytes().0, self.dtype, self.op, self.mode)
     }
 
     /// How a table names its size: `7168x2` or `64 KiB`.
@@ -116,25 +123,16 @@ impl Case {
         self.size.label(self.dtype)
     }
 
-    /// What an all-reduce over `ranks` ranks moves per rank and byte: 2(n−1)/n. One rank alone moves nothing.
-    #[must_use]
-    pub fn bus_factor(ranks: usize) -> f64 {
-        match ranks {
-            0 | 1 => 0.0,
-            n => 2.0 * (n - 1) as f64 / n as f64,
-        }
-    }
-
     /// Algorithm bandwidth: the bytes of one rank over the time.
     #[must_use]
     pub fn algbw(&self, time: Micros) -> GBps {
         self.bytes().per(time)
     }
 
-    /// Bus bandwidth: algorithm bandwidth × 2(n−1)/n, to hold against what one link can carry.
+    /// Bus bandwidth: algorithm bandwidth × 2(n−1)/n of an all-reduce, to hold against what one link can carry.
     #[must_use]
     pub fn busbw(&self, time: Micros, ranks: usize) -> GBps {
-        GBps(self.algbw(time).0 * Self::bus_factor(ranks))
+        GBps(self.algbw(time).0 * self.function.bus_factor(ranks))
     }
 }
 
@@ -170,7 +168,14 @@ impl Cases {
         for &dtype in &self.dtypes {
             let sizes = self.sizes.sizes(dtype)?;
             for (&mode, &placement, &op) in self.kinds() {
-                cases.extend(sizes.iter().map(|&size| Case { dtype, op, placement, mode, size }));
+                cases.extend(sizes.iter().map(|&size| Case {
+                    dtype,
+                    op,
+                    placement,
+                    mode,
+                    size,
+                    function: Function::AllReduce,
+                }));
                 if cases.len() > MAX_CASES {
                     let message =
                         format!("sizes, data types, operations, placements and modes make over {MAX_CASES} cases");
@@ -193,7 +198,15 @@ mod tests {
     use super::*;
 
     fn case(size: Size) -> Case {
-        Case { size, dtype: Dtype::Bfloat16, op: Op::Sum, placement: Placement::OutOfPlace, mode: Mode::Graph }
+        let function = Function::AllReduce;
+        Case {
+            size,
+            dtype: Dtype::Bfloat16,
+            op: Op::Sum,
+            placement: Placement::OutOfPlace,
+            mode: Mode::Graph,
+            function,
+        }
     }
 
     #[test]
@@ -204,6 +217,8 @@ mod tests {
         assert_eq!(case.busbw(Micros(14.336), 8), GBps(1.75));
         assert_eq!(case.busbw(Micros(14.336), 2), GBps(1.0));
         assert_eq!(case.busbw(Micros(14.336), 1), GBps(0.0));
+        let exchange = Case { function: Function::SendRecv, ..case };
+        assert_eq!((exchange.busbw(Micros(14.336), 2), exchange.busbw(Micros(14.336), 8)), (GBps(1.0), GBps(1.0)));
     }
 
     #[test]

@@ -4,9 +4,11 @@
 
 mod case;
 mod dtype;
+mod function;
 pub mod presets;
 pub mod sizes;
 
 pub use case::{Case, Cases, MAX_CASES, Size};
 pub use dtype::{Dtype, Mode, Op, Placement};
+pub use function::Function;
 pub use sizes::SizeList;

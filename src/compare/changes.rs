@@ -20,8 +20,9 @@ const NAMED: usize = 3;
 
 /// All changes, in the order of [`Topic`].
 pub(super) fn changes(old: &Stored, new: &Stored, matching: &Matching) -> Vec<Change> {
-    let mut found = Changes(Vec::new());
     let (before, after) = (&old.run.header, &new.run.header);
+    let imported = [before, after].iter().any(|header| header.provenance.imported.is_some());
+    let mut found = Changes { found: Vec::new(), imported };
     found.host(&before.provenance, &after.provenance);
     found.software(&before.provenance, &after.provenance);
     found.gpus(&before.provenance.gpus, &after.provenance.gpus);
@@ -31,17 +32,21 @@ pub(super) fn changes(old: &Stored, new: &Stored, matching: &Matching) -> Vec<Ch
     found.applied(old, new, matching);
     found.chosen(old, new, matching);
     found.method(before, after);
-    found.0
+    found.found
 }
 
-struct Changes(Vec<Change>);
+struct Changes {
+    found: Vec<Change>,
+    /// One of the runs was measured by another program, which tells little of the box: that is no change.
+    imported: bool,
+}
 
 impl Changes {
     fn note(&mut self, topic: Topic, what: impl Into<String>, old: impl Display, new: impl Display) {
         let (old, new) = (old.to_string(), new.to_string());
-        // What one run does not tell is no change.
-        if old != new && old != UNKNOWN && new != UNKNOWN {
-            self.0.push(Change { topic, what: what.into(), old, new });
+        let untold = self.imported && [&old, &new].iter().any(|text| *text == UNKNOWN);
+        if old != new && !untold {
+            self.found.push(Change { topic, what: what.into(), old, new });
         }
     }
 
@@ -214,6 +219,7 @@ impl Changes {
         }
         let wrap = |plan: &Plan| if plan.wrap.is_empty() { "none".to_owned() } else { shell_words::join(&plan.wrap) };
         self.note(Topic::Method, "--wrap", wrap(&old.plan), wrap(&new.plan));
+        self.note(Topic::Method, "--cpu-affinity", &old.plan.cpu_affinity, &new.plan.cpu_affinity);
         self.note(Topic::Method, "communicators a visit", old.plan.communicators, new.plan.communicators);
         let busy = |header: &Header| if header.provenance.busy.is_empty() { "idle" } else { "in use by others" };
         self.note(Topic::Method, "GPUs at the start", busy(old), busy(new));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::collective::Case;
-use crate::plan::schedule::{Arm, Plan};
+use crate::plan::schedule::{Arm, Launch, Plan};
 
 /// An arm and the index of a case.
 pub(super) type Key = (Arm, usize);
@@ -11,7 +11,7 @@ pub(super) type Key = (Arm, usize);
 /// An arm of the old and of the new run, and the cases that both have of it.
 pub(super) type Common = ((Arm, Arm), Vec<(usize, usize)>);
 
-/// Cells of two plans by the name of their set, their case and, where a run has several libraries, the version of NCCL.
+/// Cells of two plans by the name of their set, their case, launch and, where a run has several libraries, the version of NCCL.
 #[derive(Debug)]
 pub(super) struct Matching {
     /// Old and new, in the order of the new plan.
@@ -50,15 +50,16 @@ impl Matching {
     }
 }
 
-/// A set, and the library: by its version, and its place among those of that version.
-type Name = (String, Option<(String, usize)>);
+/// A set, the library (by its version, and its place among those of that version), launch and further communicators.
+type Name = (String, Option<(String, usize)>, Launch, u32);
 
 fn cells(plan: &Plan, by_version: bool) -> impl Iterator<Item = ((Name, Case), Key)> + '_ {
     plan.arms().flat_map(move |arm| {
         let libraries = &plan.libraries[..=arm.library];
         let version = libraries[arm.library].version;
         let same = libraries.iter().filter(|library| library.version == version).count();
-        let name: Name = (plan.sets[arm.set].name.clone(), by_version.then(|| (version.to_string(), same)));
+        let library = by_version.then(|| (version.to_string(), same));
+        let name: Name = (plan.sets[arm.set].name.clone(), library, arm.launch, arm.alive);
         plan.cases.iter().enumerate().map(move |(at, case)| ((name.clone(), *case), (arm, at)))
     })
 }

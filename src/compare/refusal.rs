@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use super::matching::Matching;
 use crate::error::{Error, Result};
-use crate::plan::schedule::{Launch, Plan};
+use crate::plan::env_set::RankEnv;
+use crate::plan::schedule::Plan;
 use crate::record::run::{Backend, Header};
 
 /// What makes a cell, and its values in a plan.
@@ -28,7 +29,7 @@ pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
     };
     differ(backend(before), backend(after));
     differ(ranks(&before.plan), ranks(&after.plan));
-    differ(launch(&before.plan), launch(&after.plan));
+    differ(rank_env(&before.plan), rank_env(&after.plan));
     // Another program takes other samples; with one replicate each, its figures carry no verdict that this could spoil.
     let imported = [before, after].iter().any(|header| header.provenance.imported.is_some());
     let modes = after.plan.modes().into_iter().filter(|mode| before.plan.modes().contains(mode));
@@ -55,8 +56,10 @@ pub(super) fn refuse_strangers((old, before): Named, (new, after): Named) -> Res
     if !Matching::of(&before.plan, &after.plan).both.is_empty() {
         return Ok(());
     }
-    let factors: [Factor; 6] = [
+    let factors: [Factor; 8] = [
         ("sets", |plan| each(plan.sets.iter().map(|set| &set.name))),
+        ("ranks as", |plan| each(plan.launches.iter())),
+        ("communicators in turn", |plan| each(plan.alive.iter().map(|alive| alive + 1))),
         ("modes", |plan| each(plan.cases.iter().map(|case| case.mode))),
         ("data types", |plan| each(plan.cases.iter().map(|case| case.dtype))),
         ("operations", |plan| each(plan.cases.iter().map(|case| case.op))),
@@ -87,10 +90,12 @@ fn ranks(plan: &Plan) -> String {
     format!("{} on {gpus}", crate::units::plural(plan.ranks as usize, "rank"))
 }
 
-fn launch(plan: &Plan) -> String {
-    match plan.launch {
-        Launch::Threads => "ranks as threads of one process".to_owned(),
-        Launch::Processes => "ranks as processes".to_owned(),
+/// What single ranks have of their own.
+fn rank_env(plan: &Plan) -> String {
+    let of = |of: &RankEnv| format!("rank {} with {}", of.rank, of.vars);
+    match plan.rank_env.as_slice() {
+        [] => "all ranks alike".to_owned(),
+        some => each(some.iter().map(of)).join(", "),
     }
 }
 

@@ -132,7 +132,7 @@ pub fn select(run: &Run, name: Option<&str>, nccl: Option<NcclVersion>) -> Resul
         Error::usage("which library's figures are to carry the set?")
             .help(format!("name it with --nccl: {}", versions()))
     })?;
-    Ok(Arm { set, library })
+    Ok(Arm { set, library, ..plan.baseline() })
 }
 
 /// The text of the set of `arm` in `form`. `forced` objections are told in it.

@@ -11,7 +11,7 @@ use crate::record::fixture;
 use crate::record::proofs::{ArmProofs, OfCases};
 use crate::record::run::{Applied, Backend, Imported, Verdict};
 
-const TUNED: Arm = Arm { set: 1, library: 0 };
+const TUNED: Arm = Arm { set: 1, library: 0, launch: crate::plan::schedule::Launch::Threads, alive: 0 };
 
 fn write(run: &Run, form: Form) -> Result<String> {
     export(Source { place: "results/run-1", run }, TUNED, form, &[])
@@ -160,7 +160,7 @@ fn a_set_that_the_run_does_not_carry_meets_objections() {
     assert!(objected(&|run| run.header.backend = Backend::Emulated).contains("emulated"));
     let imported = Imported { files: Vec::new(), program: "nccl-tests".into(), notes: Vec::new() };
     assert!(objected(&|run| run.header.provenance.imported = Some(imported.clone())).contains("imported"));
-    assert!(objections(&fixture::two_sets(), Arm { set: 0, library: 0 })[0].contains("baseline"));
+    assert!(objections(&fixture::two_sets(), Arm::default())[0].contains("baseline"));
     assert!(objected(&|run| run.cells.iter_mut().for_each(|cell| cell.verdict = Verdict::Same)).contains("no faster"));
 }
 
@@ -186,7 +186,7 @@ fn a_set_is_named_or_the_only_one() {
     libraries.header.plan.libraries.push(other);
     assert!(select(&libraries, None, None).unwrap_err().next_step().unwrap().contains("2.28.9, 2.30.4"));
     assert_eq!(select(&libraries, None, Some(NcclVersion::new(2, 30, 4))).unwrap().library, 1);
-    assert!(export(Source { place: "r", run: &two }, Arm { set: 0, library: 0 }, Form::Env, &[]).is_err());
+    assert!(export(Source { place: "r", run: &two }, Arm::default(), Form::Env, &[]).is_err());
 }
 
 /// What the sets of a run used: per case algorithm, protocol, channels.
@@ -194,7 +194,7 @@ fn used(run: &mut Run, set: usize, cases: &[usize], algorithm: Algorithm, protoc
     let channels = Some(Channels::Exactly(channels));
     let used = Used { source: Told::Log, algorithm, protocol, channels, warps: None, captured: None };
     let chosen = Chosen { used: vec![used], ..Chosen::default() };
-    let arm = Arm { set, library: 0 };
+    let arm = Arm { set, ..Arm::default() };
     let of = OfCases { cases: cases.to_vec(), what: chosen };
     match run.proofs.iter_mut().find(|proofs| proofs.arm == arm) {
         Some(proofs) => proofs.chosen.push(of),

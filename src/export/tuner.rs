@@ -42,7 +42,7 @@ pub(super) fn csv(source: Source, library: usize) -> Result<String> {
         return Err(Error::usage(message)
             .help("measure sets that differ in algorithm, protocol and channels only (proto-algo-grid)"));
     }
-    let arm = Arm { set: 0, library };
+    let arm = Arm { library, ..plan.baseline() };
     let sets: Vec<String> = winners.iter().map(|winner| told(run, winner)).collect();
     let mut notes = vec![
         format!("Per size the fastest env set of {}, in {mode} mode: {}.", source.place, sets.join("; ")),
@@ -76,8 +76,10 @@ fn none(run: &Run) -> Error {
 /// By size, the fastest of the sets that are faster, in effect and right.
 fn winners(run: &Run, library: usize, mode: Mode) -> Result<Vec<Winner<'_>>> {
     let plan = &run.header.plan;
+    // Sets are compared where ranks are started as the baseline's are.
+    let first = plan.baseline();
     let sound = |cell: &&Cell| {
-        cell.arm.library == library
+        (cell.arm.library, cell.arm.launch, cell.arm.alive) == (library, first.launch, first.alive)
             && cell.mode == mode
             && cell.verdict == Verdict::Faster
             && matches!(cell.applied, Applied::Applied | Applied::Unverified)

@@ -20,6 +20,10 @@ function_table! {
         ncclGetUniqueId(*mut sys::ncclUniqueId);
         ncclCommInitRank(*mut sys::ncclComm_t, c_int, sys::ncclUniqueId, c_int);
         ncclAllReduce(*const c_void, *mut c_void, usize, c_uint, c_uint, sys::ncclComm_t, *mut c_void);
+        ncclSend(*const c_void, usize, c_uint, c_int, sys::ncclComm_t, *mut c_void);
+        ncclRecv(*mut c_void, usize, c_uint, c_int, sys::ncclComm_t, *mut c_void);
+        ncclGroupStart();
+        ncclGroupEnd();
         ncclCommGetAsyncError(sys::ncclComm_t, *mut c_int);
         ncclCommDestroy(sys::ncclComm_t);
     }
@@ -144,12 +148,37 @@ impl Communicator {
         check("ncclAllReduce", code, Some(self.comm))
     }
 
+    /// Enqueues a send of `count` elements to one rank and a receive of as many from another (`to`, `from`), in one group.
+    #[inline]
+    pub fn send_recv(
+        self,
+        send: DeviceBuffer,
+        recv: DeviceBuffer,
+        count: usize,
+        dtype: Dtype,
+        (to, from): (u32, u32),
+        stream: Stream,
+    ) -> Result<()> {
+        let dtype = dtype.nccl_id();
+        // SAFETY: takes nothing; what follows is closed by the end of the group.
+        check("ncclGroupStart", unsafe { (self.api.ncclGroupStart)() }, Some(self.comm))?;
+        // SAFETY: the buffers hold `count` elements of `dtype` (the caller cut them so) and outlive the enqueued work.
+        let sent = unsafe { (self.api.ncclSend)(send.raw(), count, dtype, to as c_int, self.comm, stream.raw()) };
+        // SAFETY: as above.
+        let received = unsafe { (self.api.ncclRecv)(recv.raw(), count, dtype, from as c_int, self.comm, stream.raw()) };
+        // SAFETY: ends the group that was begun above, also when a call in it failed.
+        let ended = unsafe { (self.api.ncclGroupEnd)() };
+        check("ncclSend", sent, Some(self.comm))?;
+        check("ncclRecv", received, Some(self.comm))?;
+        check("ncclGroupEnd", ended, Some(self.comm))
+    }
+
     /// Fails when NCCL noted an error on this communicator outside a call.
     pub fn async_error(self) -> Result<()> {
         let mut code = 0;
         // SAFETY: the communicator is live; the out-pointer points to a live local.
         check("ncclCommGetAsyncError", unsafe { (self.api.ncclCommGetAsyncError)(self.comm, &raw mut code) }, None)?;
-        if code == IN_PROGRESS { Ok(()) } else { check("an all-reduce (asynchronous error)", code, Some(self.comm)) }
+        if code == IN_PROGRESS { Ok(()) } else { check("a collective (asynchronous error)", code, Some(self.comm)) }
     }
 
     /// Destroys it; waits for its work and for every graph that captured on it to be destroyed.

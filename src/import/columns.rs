@@ -1,7 +1,7 @@
 //! The columns of a table, and its rows read by them.
 
 use super::{Check, Half, Row};
-use crate::collective::{Case, Dtype, Op};
+use crate::collective::{Dtype, Function, Op};
 
 /// Relative slack beside what rounding explains.
 const SLACK: f64 = 1e-3;
@@ -133,7 +133,7 @@ impl Columns {
         let (algbw, busbw) = algbw.zip(busbw).ok_or("no bandwidth")?;
         if let Some(ranks) = ranks {
             fits(
-                algbw.scaled(Case::bus_factor(ranks)),
+                algbw.scaled(Function::AllReduce.bus_factor(ranks)),
                 busbw,
                 &format!("busbw and algbw are not those of {ranks} ranks"),
             )?;

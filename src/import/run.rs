@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use jiff::Timestamp;
 
 use super::{Check, Half, Options, Rank, Table};
-use crate::collective::{Case, Mode, Placement, Size};
+use crate::collective::{Case, Function, Mode, Placement, Size};
 use crate::error::{Error, Result};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
@@ -75,13 +75,17 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
         cases: cases.iter().copied().collect(),
         devices: first.ranks.iter().map(|rank| rank.device).collect(),
         ranks: first.ranks.len() as u32,
-        launch: first.launch(),
+        launches: vec![first.launch()],
+        alive: vec![0],
+        rank_env: Vec::new(),
+        cpu_affinity: Default::default(),
         wrap: Vec::new(),
         rounds: Rounds::Fixed(rounds),
         communicators: 1,
         measure: first.measure(),
         tolerance: 0.05,
         time_limit_s: None,
+        soak_s: None,
         // Nothing here is random; it tells runs apart, as the seed of a measured one does.
         seed: fingerprint(all),
     }
@@ -203,7 +207,7 @@ impl<'a> Measured<'a> {
         self.table.rows.iter().filter_map(move |row| {
             let half = row.halves[usize::from(placement == Placement::InPlace)].as_ref()?;
             let size = Size::elements(row.count);
-            Some((Case { dtype: row.dtype, op: row.op, placement, mode, size }, half))
+            Some((Case { dtype: row.dtype, op: row.op, placement, mode, size, function: Function::AllReduce }, half))
         })
     }
 
@@ -221,7 +225,7 @@ impl<'a> Measured<'a> {
         Visit {
             index,
             round,
-            arm: Arm { set, library: 0 },
+            arm: Arm { set, ..plan.baseline() },
             untimed: false,
             started: self.table.head.started.unwrap_or(given.created),
             seconds: self.table.head.seconds.unwrap_or(0.0),

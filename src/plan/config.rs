@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::env_set::{EnvSet, Vars};
-use super::schedule::Rounds;
+use super::schedule::{Launch, Rounds};
 use super::settings::Percent;
 use crate::collective::{Dtype, Mode, Op, Placement, SizeList};
 use crate::error::{Error, Result};
@@ -63,6 +63,10 @@ pub struct Config {
     pub gpus: Option<u32>,
     /// Ranks, when they are not as many as the GPUs.
     pub ranks: Option<u32>,
+    /// How ranks are started.
+    pub launch: Option<Vec<Launch>>,
+    /// Numbers of further communicators.
+    pub alive: Option<Vec<u32>>,
     /// Whether inherited `NCCL_*` variables are dropped.
     pub clean_env: Option<bool>,
     /// Sets that must not be slower than the baseline.

@@ -12,7 +12,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub(super) use flags::unknown_set;
-pub use flags::{base_from_flags, from_flags, select};
+pub use flags::{base_from_flags, from_flags, rank_env_from_flags, select};
 pub(super) use rules::{check_name, check_value, check_variable};
 pub use vars::Vars;
 
@@ -49,6 +49,15 @@ impl EnvSet {
     pub fn is_baseline(&self) -> bool {
         self.name == DEFAULT
     }
+}
+
+/// Variables of one rank's process alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RankEnv {
+    /// The rank.
+    pub rank: u32,
+    /// Its variables; an empty value takes the variable away.
+    pub vars: Vars,
 }
 
 /// What is wrong with a part of an env set, before it is known where that part stands.

@@ -1,6 +1,6 @@
 //! The environment of a worker: layers of variables, each with where it comes from.
 //!
-//! Later wins: inherited < base < the env set < what ncclsweep itself must set.
+//! Later wins: inherited < base < the env set < one rank's own < what ncclsweep itself must set.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,8 @@ pub enum Origin {
     Base,
     /// The env set.
     Set,
+    /// `--rank-env`: of one rank alone.
+    Rank,
     /// ncclsweep itself.
     Tool,
 }
@@ -33,6 +35,7 @@ impl std::fmt::Display for Origin {
             Self::Inherited => "inherited",
             Self::Base => "base",
             Self::Set => "set",
+            Self::Rank => "one rank",
             Self::Tool => "ncclsweep",
         })
     }
@@ -55,6 +58,18 @@ impl Environment {
     pub fn layer(mut self, vars: &Vars, origin: Origin) -> Self {
         for (name, value) in vars.iter() {
             self.set(name, value, origin);
+        }
+        self
+    }
+
+    /// Lays the variables of one rank over what is there; an empty value takes the variable out.
+    #[must_use]
+    pub fn layer_of_rank(mut self, vars: &Vars) -> Self {
+        for (name, value) in vars.iter() {
+            match value {
+                "" => self.remove(name),
+                value => self.set(name, value, Origin::Rank),
+            }
         }
         self
     }
@@ -112,6 +127,13 @@ mod tests {
         let environment = Environment::inherit(inherited(), false).layer(&set, Origin::Set);
         assert_eq!(environment.nccl().collect::<Vec<_>>(), [("NCCL_PROTO", "LL", Origin::Set)]);
         assert_eq!(environment.get("PATH"), Some("/bin"));
+    }
+
+    #[test]
+    fn a_rank_has_a_value_of_its_own_or_none() {
+        let own = Vars::from_iter([("NCCL_PROTO", ""), ("NCCL_ALGO", "Ring")]);
+        let environment = Environment::inherit(inherited(), false).layer_of_rank(&own);
+        assert_eq!(environment.nccl().collect::<Vec<_>>(), [("NCCL_ALGO", "Ring", Origin::Rank)]);
     }
 
     #[test]

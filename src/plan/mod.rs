@@ -1,5 +1,6 @@
 //! What is to be measured: env sets, configuration files, the schedule of visits, the environment of each.
 
+pub mod affinity;
 pub mod checked;
 pub mod config;
 pub mod env_set;

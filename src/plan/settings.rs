@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::schedule::Rounds;
+use super::schedule::{Launch, Rounds};
 use crate::error::{Error, Result};
 
 impl fmt::Display for Rounds {
@@ -28,6 +28,27 @@ impl FromStr for Rounds {
             _ => {
                 Err(Error::usage(format!("`{text}` is no number of rounds")).help("auto, or a number from 1 to 10000"))
             }
+        }
+    }
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Threads => "threads",
+            Self::Processes => "processes",
+        })
+    }
+}
+
+impl FromStr for Launch {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "threads" => Ok(Self::Threads),
+            "processes" => Ok(Self::Processes),
+            _ => Err(Error::usage(format!("`{text}` is no way to start ranks")).help("threads, processes, or both")),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! [`Evidence`]: everything one visit showed, on the levels *asked*, *seen*, *read* and *used*.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -18,8 +19,10 @@ use crate::topology::{Path, Topology};
 pub struct Evidence {
     /// The library the worker loaded.
     pub version: Option<NcclVersion>,
-    /// CUDA device of each rank.
+    /// CUDA device of each rank that is looked at.
     pub devices: Vec<u32>,
+    /// The communicators have one rank, so that NCCL only copies.
+    pub alone: bool,
     /// Communicators the figures come from.
     pub communicators: u32,
     /// Asked: the arm's variables.
@@ -36,8 +39,11 @@ pub struct Evidence {
     /// the arm, which was not timed. Without one, `read` serves.
     pub tuning: Option<Read>,
     /// What lies between the GPUs of two ranks, where known.
-    pub paths: BTreeMap<(u32, u32), Path>,
+    pub paths: Arc<Paths>,
 }
+
+/// Paths by pairs of ranks.
+pub type Paths = BTreeMap<(u32, u32), Path>;
 
 /// A variable that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,7 +140,7 @@ pub fn mark_common(arms: &mut [Vec<Asked>]) {
 
 /// What lies between the GPUs of every two ranks; `gpu` is a rank's position in [`Topology::gpus`].
 #[must_use]
-pub fn paths(topology: &Topology, ranks: u32, gpu: impl Fn(u32) -> Option<usize>) -> BTreeMap<(u32, u32), Path> {
+pub fn paths(topology: &Topology, ranks: u32, gpu: impl Fn(u32) -> Option<usize>) -> Paths {
     let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))).filter(|(from, to)| from != to);
     pairs.filter_map(|(from, to)| Some(((from, to), topology.path(gpu(from)?, gpu(to)?)))).collect()
 }

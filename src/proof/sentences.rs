@@ -23,6 +23,7 @@ fn asked(Asked { name, value, origin, .. }: &Asked) -> String {
         Origin::Inherited => "the inherited environment",
         Origin::Base => "the base",
         Origin::Set => "the set",
+        Origin::Rank => "--rank-env",
         Origin::Tool => "ncclsweep",
     };
     format!("asked: {name}={value} by {by}")

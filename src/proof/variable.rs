@@ -186,7 +186,7 @@ fn no_setting(look: &Look) -> Option<Outcome> {
 /// NCCL copies where a communicator has one rank (`taskAppend`, 2.14 to 2.28): no algorithm, protocol, channel or transport.
 fn alone(look: &Look) -> Option<Outcome> {
     let why = "with one rank NCCL runs no algorithm: it only copies";
-    (look.evidence.ranks() == 1).then(|| Outcome::new(State::NoEffectHere, why))
+    look.evidence.alone.then(|| Outcome::new(State::NoEffectHere, why))
 }
 
 /// Whether a value in the log is the one asked for, as NCCL writes it.

@@ -53,6 +53,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         finished: last.unwrap_or(header.created),
         complete,
         visits,
+        pairs: journal.pairs().to_vec(),
         cells,
         joint: summary.joint(&proofs),
         proofs,
@@ -93,7 +94,7 @@ struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Run { header, finished, complete, visits: _, cells, joint, proofs, warnings } = self.run;
+        let Run { header, finished, complete, visits: _, pairs, cells, joint, proofs, warnings } = self.run;
         let Header { schema, version, backend, created, provenance, plan } = header;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", schema)?;
@@ -109,6 +110,9 @@ impl Serialize for Document<'_> {
         map.serialize_entry("provenance", provenance)?;
         map.serialize_entry("plan", plan)?;
         map.serialize_entry("visits", &Visits(self.journal))?;
+        if !pairs.is_empty() {
+            map.serialize_entry("pairs", pairs)?;
+        }
         map.end()
     }
 }

@@ -1,4 +1,5 @@
-//! The journal of a run: `journal.jsonl`, a header line and a line per visit with all its samples, synced as each ends.
+//! The journal of a run: `journal.jsonl`, a header line and a line per visit with all its samples, synced as each ends; then
+//! one for each pair of GPUs that was tried alone (`--isolate`).
 //!
 //! The file is the truth of a run; `run.json` can be made from it at any time. Visits stay on disk and are read back arm by
 //! arm, so a run of thousands of cells needs little memory. A writer holds a lock on the file, so that two runs never write
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs::PairTried;
 use super::redact::Redactor;
 use super::run::{Header, SCHEMA};
 use super::valid;
@@ -29,6 +31,7 @@ const MAX_LINE: u64 = 64 << 20;
 enum Line<'a> {
     Header(&'a Header),
     Visit(&'a Visit),
+    Pair(&'a PairTried),
 }
 
 #[derive(Deserialize)]
@@ -36,6 +39,7 @@ enum Line<'a> {
 enum OwnedLine {
     Header(Box<Header>),
     Visit(Box<Visit>),
+    Pair(Box<PairTried>),
 }
 
 /// What of a visit is kept in memory.
@@ -64,6 +68,7 @@ pub struct Journal {
     file: File,
     end: u64,
     entries: Vec<Entry>,
+    pairs: Vec<PairTried>,
 }
 
 /// A journal opened again.
@@ -87,7 +92,7 @@ impl Journal {
                 .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())),
             _ => failed("create", &path, error),
         })?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
         journal.lock()?;
         journal.append_line(&Line::Header(header))?;
         // The folder's own entry must reach the disk too.
@@ -99,7 +104,7 @@ impl Journal {
     pub fn reopen(folder: &Path) -> Result<Reopened> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true).write(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
         journal.lock()?;
         let (header, torn) = journal.load()?;
         let repaired = match torn {
@@ -117,7 +122,7 @@ impl Journal {
     pub fn open(folder: &Path) -> Result<(Self, Header)> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
         let (header, _) = journal.load()?;
         Ok((journal, header))
     }
@@ -129,10 +134,28 @@ impl Journal {
         Ok(())
     }
 
+    /// Adds a pair; when this returns, it is on the disk.
+    pub fn append_pair(&mut self, pair: PairTried) -> Result<()> {
+        self.append_line(&Line::Pair(&pair))?;
+        self.pairs.push(pair);
+        Ok(())
+    }
+
+    /// Pairs of GPUs that were tried alone, in order.
+    #[must_use]
+    pub fn pairs(&self) -> &[PairTried] {
+        &self.pairs
+    }
+
     /// All visits in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The visits of an arm whose figures count: timed and completed with right data.
+    pub fn measured(&self, arm: Arm) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.arm == arm && entry.completed && !entry.untimed)
     }
 
     /// Reads one visit back.
@@ -142,7 +165,7 @@ impl Journal {
         self.file.read_exact_at(&mut line, entry.offset).map_err(|error| failed("read", &self.path, error))?;
         match serde_json::from_slice(&line) {
             Ok(OwnedLine::Visit(visit)) => Ok(*visit),
-            Ok(OwnedLine::Header(_)) => Err(self.damaged(entry.offset, "a second header")),
+            Ok(OwnedLine::Header(_) | OwnedLine::Pair(_)) => Err(self.damaged(entry.offset, "no visit any more")),
             Err(error) => Err(self.damaged(entry.offset, &error.to_string())),
         }
     }
@@ -164,6 +187,9 @@ impl Journal {
             let mut visit = self.read(entry)?;
             redactor.visit(&mut visit)?;
             journal.append(&visit)?;
+        }
+        for pair in &self.pairs {
+            journal.append_pair(redactor.pair(pair)?)?;
         }
         std::fs::rename(&journal.path, &self.path).map_err(|error| failed("replace", &self.path, error))?;
         journal.path.clone_from(&self.path);
@@ -237,6 +263,11 @@ impl Journal {
                     valid.and_then(|()| order.follow(&visit)).map_err(|what| self.damaged(self.end, what))?;
                     self.entries.push(entry(&visit, self.end, length));
                 }
+                Ok(OwnedLine::Pair(pair)) if header.is_some() => {
+                    let valid = header.as_ref().map_or(Ok(()), |header| valid::pair(header, &pair));
+                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    self.pairs.push(*pair);
+                }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),
                 Err(error) => {
                     let newer = header.is_none().then(|| schema_of(&line)).flatten().filter(|schema| *schema != SCHEMA);
@@ -289,9 +320,13 @@ fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File> {
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::usage(format!("cannot open the journal {}", path.display()))
-        .because(error)
-        .help("a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/")
+    let help = match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            "what cannot be written to can be shown: `ncclsweep report`; to go on, copy the folder"
+        }
+        _ => "a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/",
+    };
+    Error::usage(format!("cannot open the journal {}", path.display())).because(error).help(help)
 }
 
 fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {

@@ -10,6 +10,7 @@ pub mod journal;
 pub mod look;
 pub mod observed;
 pub mod outcome;
+pub mod pairs;
 pub mod proofs;
 pub mod redact;
 pub mod run;

@@ -96,7 +96,8 @@ impl Outcome {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let during = |at: &Option<At>| at.map(|at| format!(" during {}", at.phase)).unwrap_or_default();
+        let on = |at: At| at.rank.map(|rank| format!(" on rank {rank}")).unwrap_or_default();
+        let during = |at: &Option<At>| at.map(|at| format!(" during {}{}", at.phase, on(at))).unwrap_or_default();
         match self {
             Self::Completed => f.write_str("completed"),
             Self::WrongData => f.write_str("wrong data"),
@@ -134,7 +135,7 @@ pub enum Doing {
     Barrier,
     /// `ncclCommInitRank`.
     Init,
-    /// `ncclAllReduce`.
+    /// `ncclAllReduce`, or `ncclGroupEnd` of a send and a receive.
     Enqueue,
     /// `cuStreamSynchronize`.
     Synchronize,
@@ -171,7 +172,7 @@ impl Doing {
             Self::Start => ("is", "starting"),
             Self::Barrier => ("wait", "for the others"),
             Self::Init => ("wait", "in ncclCommInitRank"),
-            Self::Enqueue => ("wait", "in ncclAllReduce"),
+            Self::Enqueue => ("wait", "in the call of a collective"),
             Self::Synchronize => ("wait", "in cuStreamSynchronize"),
             Self::Capture => ("wait", "in the capture of a graph"),
             Self::Instantiate => ("wait", "in the instantiation of a graph"),

@@ -1,15 +1,18 @@
 //! Proof of a whole run: from what each visit showed to what is known of every variable of every arm.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::run::Header;
-use super::visit::{UsedBy, Visit};
+use super::visit::{UsedBy, Visit, WorkerFacts};
 use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
 use crate::plan::schedule::Arm;
 use crate::proof::{
-    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Read, Seen, State, VariableProof, why,
+    self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Paths, Read, Seen, State, VariableProof,
+    why,
 };
 
 /// What is known of one arm.
@@ -74,6 +77,8 @@ pub struct Prover<'a> {
     header: &'a Header,
     /// What each arm asks for, in the order of the plan's arms.
     asked: Vec<(Arm, Vec<Asked>)>,
+    /// What lies between the GPUs of two ranks, where the run tells; the same in every visit.
+    paths: Arc<Paths>,
     baseline: Option<Proven>,
 }
 
@@ -90,7 +95,8 @@ impl<'a> Prover<'a> {
         let arms: Vec<Arm> = header.plan.arms().collect();
         let mut asked: Vec<Vec<Asked>> = arms.iter().map(|arm| asked(header, *arm, &Vars::default())).collect();
         proof::mark_common(&mut asked);
-        let mut prover = Self { header, asked: arms.iter().copied().zip(asked).collect(), baseline: None };
+        let asked = arms.iter().copied().zip(asked).collect();
+        let mut prover = Self { header, asked, paths: Arc::new(paths(header)), baseline: None };
         prover.baseline = arms.first().and_then(|arm| prover.look(*arm, baseline));
         prover
     }
@@ -98,12 +104,15 @@ impl<'a> Prover<'a> {
     /// What is known of an arm that made these visits; nothing when none completed.
     #[must_use]
     pub fn prove(&self, arm: Arm, visits: &[Visit]) -> Option<ArmProofs> {
-        if self.header.plan.arms().next() == Some(arm) {
+        let first = self.header.plan.baseline();
+        if first == arm {
             return self.baseline.as_ref().map(|baseline| self.tell(arm, baseline, None));
         }
         let proven = self.look(arm, visits)?;
         let likeness = match &self.baseline {
             None => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(_) if arm.launch != first.launch => Likeness::Different("how ranks are started".to_owned()),
+            Some(_) if arm.alive != first.alive => Likeness::Different("how many communicators take turns".to_owned()),
             Some(base) => proof::likeness(
                 &ArmProof { visits: &proven.visits, cases: &proven.cases },
                 &ArmProof { visits: &base.visits, cases: &base.cases },
@@ -122,7 +131,9 @@ impl<'a> Prover<'a> {
         let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
         let files = file_lines(self.header, arm);
         let measured = visits.iter().filter(|visit| visit.is_measured());
-        let visits: Vec<_> = measured.map(|visit| evidence(self.header, visit, asked, &files, choices)).collect();
+        let evidence =
+            |visit| Evidence { paths: self.paths.clone(), ..evidence(self.header, visit, asked, &files, choices) };
+        let visits: Vec<_> = measured.map(evidence).collect();
         let of_case = |(index, case)| {
             let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
             proof::combine(&judged)
@@ -170,8 +181,20 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     let plan = &header.plan;
     let none = Vars::default();
     let inherited = if plan.clean_env { &none } else { &header.provenance.inherited };
-    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, &plan.sets[arm.set].vars)];
+    let set = &plan.sets[arm.set].vars;
+    // What single ranks have of their own is asked for of all where nothing else is: the others lack it.
+    let elsewhere = |name: &str| [inherited, &plan.base, set].iter().any(|vars| vars.get(name).is_some());
+    let own = plan.rank_env.iter().flat_map(|own| own.vars.iter());
+    let own = Vars::from_iter(own.filter(|(name, value)| !value.is_empty() && !elsewhere(name)));
+    let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, set), (Origin::Rank, &own)];
     proof::asked(&layers, tool)
+}
+
+/// The environments of the processes: of one with all ranks, or of one for each.
+fn seen(worker: &WorkerFacts, ranks: u32) -> Vec<Seen> {
+    let others = worker.others.iter().map(|other| Seen { ranks: vec![other.rank], variables: other.variables.clone() });
+    let first = if worker.others.is_empty() { (0..ranks).collect() } else { vec![0] };
+    [Seen { ranks: first, variables: worker.variables.clone() }].into_iter().chain(others).collect()
 }
 
 /// What NCCL's configuration files set for an arm.
@@ -188,10 +211,15 @@ fn file_lines(header: &Header, arm: Arm) -> Vec<FileLine> {
     lines.collect()
 }
 
+/// What the kernel and the driver tell of the wiring between ranks.
+fn paths(header: &Header) -> Paths {
+    let Some(topology) = &header.provenance.topology else { return Paths::new() };
+    proof::paths(topology, header.plan.ranks, |rank| topology.gpus.iter().position(|gpu| gpu.ranks.contains(&rank)))
+}
+
 /// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
 fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
-    let ranks: Vec<u32> = (0..plan.ranks).collect();
     let worker = visit.worker.as_ref();
     let tool = worker.map(|worker| {
         let set_by_us = worker.variables.iter().filter(|(name, _)| TOOL_VARIABLES.contains(name));
@@ -204,14 +232,15 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
     Evidence {
         version: worker.map(|worker| worker.nccl),
         devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
-        communicators: plan.communicators,
+        alone: plan.ranks == 1,
+        communicators: plan.communicators * visit.arm.in_turn(),
         asked,
-        seen: worker.map(|worker| Seen { ranks, variables: worker.variables.clone() }).into_iter().collect(),
+        seen: worker.map(|worker| seen(worker, plan.ranks)).unwrap_or_default(),
         files: files.to_vec(),
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),
         tuning: choices.cloned(),
-        paths: [].into(),
+        paths: Arc::default(),
     }
 }
 

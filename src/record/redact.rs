@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::{Visit, WorkerFacts};
 use crate::error::{Error, Kind, Result};
@@ -19,7 +20,8 @@ use crate::error::{Error, Kind, Result};
 pub use text::HOST;
 
 /// Fields whose texts are words of ours, never a secret, though a host may have the name of one.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 17] = [
+    "among",
     "applied",
     "backend",
     "created",
@@ -27,6 +29,7 @@ const WORDS: [&str; 15] = [
     "finished",
     "kind",
     "launch",
+    "launches",
     "library",
     "mode",
     "op",
@@ -59,6 +62,9 @@ pub fn redact(run: &mut Run) -> Result<()> {
     redactor.header(&mut run.header)?;
     for visit in &mut run.visits {
         redactor.visit(visit)?;
+    }
+    for pair in &mut run.pairs {
+        *pair = redactor.pair(pair)?;
     }
     for cell in &mut run.cells {
         *cell = redactor.walk(cell)?;
@@ -132,10 +138,16 @@ impl Redactor {
     pub fn visit(&mut self, visit: &mut Visit) -> Result<()> {
         self.learn(visit);
         *visit = self.walk(visit)?;
-        if let Some(WorkerFacts { pid, .. }) = &mut visit.worker {
+        if let Some(WorkerFacts { pid, others, .. }) = &mut visit.worker {
             *pid = self.number(*pid);
+            others.iter_mut().for_each(|other| other.pid = self.number(other.pid));
         }
         Ok(())
+    }
+
+    /// A pair, redacted.
+    pub fn pair(&self, pair: &PairTried) -> Result<PairTried> {
+        self.walk(pair)
     }
 
     /// A pid's number among those known, from 1: it still tells processes apart.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs::PairTried;
 use super::proofs::ArmProofs;
 use super::visit::{Visit, WrongElement};
 use crate::collective::{Dtype, Mode, Op};
@@ -183,6 +184,9 @@ pub struct Cell {
     pub nccl: NcclVersion,
     /// How ranks were started.
     pub launch: Launch,
+    /// Further communicators that were used in turn with the first.
+    #[serde(default, skip_serializing_if = "crate::plan::schedule::is_none_alive")]
+    pub alive: u32,
     /// Number of ranks.
     pub ranks: u32,
     /// Index into the plan's cases.
@@ -266,6 +270,9 @@ pub struct Run {
     pub complete: bool,
     /// Visits in the order they were made, without samples.
     pub visits: Vec<Visit>,
+    /// Pairs of GPUs that were tried alone after a set failed (`--isolate`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairTried>,
     /// Cells, by arm, then case.
     pub cells: Vec<Cell>,
     /// Joint verdicts, by arm, then mode.

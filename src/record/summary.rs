@@ -24,6 +24,8 @@ pub struct Tally {
 struct ArmTally {
     visits: u32,
     failed: Vec<String>,
+    /// Of these, visits that did not get to their end.
+    broken: u32,
     checks: BTreeMap<usize, Checks>,
     conditions: Conditions,
 }
@@ -50,6 +52,7 @@ impl Tally {
         }
         if !visit.outcome.is_completed() {
             arm.failed.push(visit.outcome.to_string());
+            arm.broken += u32::from(visit.outcome != Outcome::WrongData);
             return Ok(());
         }
         arm.conditions.add(visit);
@@ -75,6 +78,12 @@ impl Tally {
     #[must_use]
     pub fn has_failed(&self, arm: Arm) -> bool {
         self.arms.get(&arm).is_some_and(|arm| !arm.failed.is_empty())
+    }
+
+    /// Whether a visit of this arm failed otherwise than by wrong data.
+    #[must_use]
+    pub fn has_broken(&self, arm: Arm) -> bool {
+        self.arms.get(&arm).is_some_and(|arm| arm.broken > 0)
     }
 
     /// The visits of one cell.
@@ -224,16 +233,19 @@ impl<'a> Summary<'a> {
         let (plan, tally) = (self.plan, self.tally);
         let lost: Vec<Arm> = proofs.iter().filter(|proof| lost(proof, plan)).map(|proof| proof.arm).collect();
         let joint = |((arm, mode), judgement): (&(Arm, Mode), &Judgement)| {
-            let interval = judgement.comparison.map(|c| c.interval(0.95));
+            let comparison = judgement.comparison.filter(|_| plan.soak_s.is_none());
+            let interval = comparison.map(|c| c.interval(0.95));
             Joint {
                 arm: *arm,
                 set: plan.sets[arm.set].name.clone(),
                 mode: *mode,
-                ratio: judgement.comparison.map(|c| c.ratio()),
+                ratio: comparison.map(|c| c.ratio()),
                 ratio_interval: interval.map(<[f64; 2]>::from),
                 verdict: match judgement.verdict.into() {
                     _ if tally.failures(*arm).is_some() => Verdict::Invalid,
-                    _ if lost.contains(arm) || drifted(*arm, plan, tally).is_some() => Verdict::Undecided,
+                    _ if plan.soak_s.is_some() || lost.contains(arm) || drifted(*arm, plan, tally).is_some() => {
+                        Verdict::Undecided
+                    }
                     verdict => verdict,
                 },
             }
@@ -267,7 +279,8 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
         arm,
         set: plan.sets[arm.set].name.clone(),
         nccl: plan.libraries[arm.library].version,
-        launch: plan.launch,
+        launch: arm.launch,
+        alive: arm.alive,
         ranks: plan.ranks,
         case,
         dtype: of.dtype,
@@ -299,7 +312,8 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
 fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, seconds_per_round: Option<f64>) {
     let baseline = plan.arms().next();
     let judgement = judged.cells.get(&(cell.arm, cell.case));
-    if let Some((ratio, interval)) = judged.ratio(cell.arm, cell.case) {
+    let soak = plan.soak_s.is_some();
+    if let (false, Some((ratio, interval))) = (soak, judged.ratio(cell.arm, cell.case)) {
         cell.ratio = Some(ratio);
         cell.ratio_interval = Some(interval);
     }
@@ -311,6 +325,7 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
         _ if tally.failures(cell.arm).is_some() => (Verdict::Invalid, tally.failures(cell.arm)),
         _ if cell.median_us.is_none() => (Verdict::Invalid, Some("nothing was measured".to_owned())),
         None => (Verdict::Baseline, None),
+        Some(_) if soak => (Verdict::Undecided, Some("a soak looks at data, not at times".to_owned())),
         Some(_) if baseline.and_then(|arm| tally.failures(arm)).is_some() => {
             (Verdict::Invalid, Some("the baseline failed".to_owned()))
         }

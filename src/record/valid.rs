@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
 use crate::plan::schedule::Arm;
@@ -14,7 +15,8 @@ const LONGEST: f64 = 1e9;
 /// What is wrong with a header.
 pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     let plan = &header.plan;
-    let limit = plan.time_limit_s.is_none_or(|limit| limit > 0.0 && limit < LONGEST);
+    let sound = |limit: f64| limit > 0.0 && limit < LONGEST;
+    let limit = plan.time_limit_s.is_none_or(sound) && plan.soak_s.is_none_or(sound);
     match () {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
         () if plan.cases.is_empty() => Err("the plan has no case"),
@@ -53,6 +55,21 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
     }
 }
 
+/// What is wrong with a pair under this header.
+pub(super) fn pair(header: &Header, pair: &PairTried) -> Result<(), &'static str> {
+    let plan = &header.plan;
+    match () {
+        () if pair.arm.set >= plan.sets.len() || pair.arm.library >= plan.libraries.len() => {
+            Err("a pair under what the plan does not have")
+        }
+        () if !pair.gpus.iter().all(|gpu| plan.devices.contains(gpu)) => {
+            Err("a pair of GPUs that the plan does not have")
+        }
+        () if !(pair.seconds >= 0.0 && pair.seconds < LONGEST) => Err("a pair took no length of time"),
+        () => Ok(()),
+    }
+}
+
 /// Visits as they follow each other: they are counted, and each arm is visited once in a round.
 #[derive(Default)]
 pub(super) struct Order {
@@ -81,6 +98,7 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
     header(&run.header)?;
     let mut order = Order::default();
     run.visits.iter().try_for_each(|made| visit(&run.header, made).and_then(|()| order.follow(made)))?;
+    run.pairs.iter().try_for_each(|tried| pair(&run.header, tried))?;
     let of_proofs = |proofs: &super::proofs::ArmProofs| {
         let variables = proofs.variables.iter().map(|of| of.cases.as_slice());
         arm(proofs.arm) && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)

@@ -8,6 +8,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
+use crate::topology::CpuList;
 
 pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
 
@@ -31,6 +32,12 @@ pub enum Phase {
     Check,
     /// Destruction of graphs and communicators.
     Teardown,
+}
+
+impl Phase {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Self; 8] =
+        [Self::Start, Self::Init, Self::First, Self::WarmUp, Self::Capture, Self::Timing, Self::Check, Self::Teardown];
 }
 
 impl std::fmt::Display for Phase {
@@ -97,6 +104,12 @@ pub enum Among {
     Chain,
 }
 
+impl Among {
+    fn is_chain(&self) -> bool {
+        *self == Self::Chain
+    }
+}
+
 impl std::fmt::Display for Among {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -113,7 +126,7 @@ pub struct WrongElement {
     /// Rank that holds it.
     pub rank: u32,
     /// Among which calls it was found.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Among::is_chain")]
     pub among: Among,
     /// Which of them, counted from 0.
     pub call: u32,
@@ -171,6 +184,34 @@ pub struct WorkerFacts {
     pub variables: Vars,
     /// GPUs in rank order.
     pub devices: Vec<Device>,
+    /// CPUs to which the thread of each rank is bound; none where it is not. Empty when no rank was to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<Option<CpuList>>,
+    /// The processes of the other ranks, where each has its own; the facts above are then those of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<RankFacts>,
+}
+
+impl WorkerFacts {
+    /// Process id of the worker that had `rank`.
+    #[must_use]
+    pub fn pid_of(&self, rank: u32) -> Option<u32> {
+        match self.others.iter().find(|other| other.rank == rank) {
+            Some(other) => Some(other.pid),
+            None => (rank == 0 || self.others.is_empty()).then_some(self.pid),
+        }
+    }
+}
+
+/// What the process of one rank said of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RankFacts {
+    /// The rank.
+    pub rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// `NCCL_*` variables in its environment.
+    pub variables: Vars,
 }
 
 /// Where the time of a visit went, in seconds.

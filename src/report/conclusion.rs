@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::collective::Mode;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Joint, Run, Verdict};
+use crate::record::visit::Outcome;
 use crate::units;
 
 use super::cells::{arms, at, in_mode, label, name};
@@ -15,16 +16,20 @@ pub(super) const SENTENCES: usize = 3;
 
 /// What the run comes to, the most important word coloured.
 pub(super) fn sentences(run: &Run) -> Vec<String> {
+    if run.header.plan.soak_s.is_some() {
+        return vec![soak(run)];
+    }
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let modes = run.header.plan.modes();
     if candidates.is_empty() {
-        return vec![format!("only {} was measured: nothing to compare", name(run, Arm { set: 0, library: 0 }))];
+        return vec![format!("only {} was measured: nothing to compare", name(run, run.header.plan.baseline()))];
     }
     let sentence = |mode: Mode| -> Vec<String> {
         if candidates.len() > SENTENCES {
             return summed_up(run, &candidates, mode);
         }
-        candidates.iter().map(|&arm| format!("{} is {}", name(run, arm), one(run, arm, mode))).collect()
+        let verb = if run.header.plan.varies_launch_alone() { "are" } else { "is" };
+        candidates.iter().map(|&arm| format!("{} {verb} {}", name(run, arm), one(run, arm, mode))).collect()
     };
     let mut sentences = Vec::new();
     for &mode in &modes {
@@ -34,13 +39,32 @@ pub(super) fn sentences(run: &Run) -> Vec<String> {
     sentences
 }
 
+/// What a soak comes to.
+fn soak(run: &Run) -> String {
+    let seconds = run.visits.iter().map(|visit| visit.seconds).sum::<f64>();
+    let sum = |of: fn(&Cell) -> u64| run.cells.iter().map(of).sum::<u64>();
+    let (checked, wrong) = (sum(|cell| cell.checked_outputs), sum(|cell| cell.wrong_outputs));
+    let outputs = format!("{} outputs in {} of visits", units::count(checked), units::duration(seconds));
+    let unfinished =
+        run.visits.iter().filter(|visit| !matches!(visit.outcome, Outcome::Completed | Outcome::WrongData));
+    let unfinished = match unfinished.count() {
+        0 => String::new(),
+        number => Tone::Bad.ink(&format!("; {} did not end well", units::plural(number, "visit"))),
+    };
+    match wrong {
+        0 if checked == 0 => format!("{}{unfinished}", Tone::Bad.ink("nothing was checked")),
+        0 => format!("{}: {outputs}{unfinished}", Tone::Good.ink("no wrong data")),
+        wrong => format!("{}: {} of {outputs}{unfinished}", Tone::Bad.ink("wrong data"), units::count(wrong)),
+    }
+}
+
 /// What the run comes to over all modes and sizes, in one sentence.
 pub(super) fn headline(run: &Run) -> String {
     let mut by_arm: BTreeMap<Arm, Vec<&Cell>> = BTreeMap::new();
     run.cells.iter().for_each(|cell| by_arm.entry(cell.arm).or_default().push(cell));
     let candidates: Vec<Arm> = arms(run).into_iter().skip(1).collect();
     let cells = |arm: &Arm| by_arm.get(arm).map_or(&[][..], Vec::as_slice);
-    if candidates.is_empty() {
+    if candidates.is_empty() || run.header.plan.soak_s.is_some() {
         return sentences(run).concat();
     }
     if candidates.len() <= SENTENCES {
@@ -48,7 +72,7 @@ pub(super) fn headline(run: &Run) -> String {
         return told.collect::<Vec<_>>().join("; ");
     }
     let faster = |arm: &&Arm| !cells(arm).is_empty() && cells(arm).iter().all(|cell| cell.verdict == Verdict::Faster);
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let all = units::plural(candidates.len(), "set");
     let counted = match candidates.iter().filter(faster).count() {
         0 => format!("none of {all} is faster than {base} everywhere"),
@@ -74,7 +98,7 @@ fn one(run: &Run, arm: Arm, mode: Mode) -> String {
 
 /// What these cells of a set are.
 fn verdicts(run: &Run, cells: &[&Cell]) -> String {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let all = cells.len();
     if all == 0 {
         return Tone::Bad.ink("not measured");
@@ -136,7 +160,7 @@ fn joint(run: &Run, arm: Arm, mode: Mode) -> Option<String> {
 
 /// The sentences of a run with many sets: how many are what, and which is the fastest.
 fn summed_up(run: &Run, candidates: &[Arm], mode: Mode) -> Vec<String> {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let everywhere = |verdict: Verdict| {
         let holds = |&&arm: &&Arm| {
             let cells = of(run, arm, mode);

@@ -83,7 +83,7 @@ fn redacted(checkup: &Checkup, redactor: &Redactor) -> Checkup {
 /// The checkup for a terminal.
 #[must_use]
 pub fn render(checkup: &Checkup, style: Style) -> String {
-    let columns = style.width.max(LEAST).min(WIDEST);
+    let columns = style.width.clamp(LEAST, WIDEST);
     let mut out = String::new();
     let version = env!("CARGO_PKG_VERSION");
     paragraph(

@@ -12,6 +12,7 @@ use super::cells::{applied, arms, at, in_mode, label, name, verdict};
 use super::conclusion::of;
 use super::head::Line;
 use super::ink::{Tone, cut, plain};
+use super::suspects;
 
 /// Lines of evidence shown of one kind of failure.
 const EVIDENCE: usize = 3;
@@ -26,6 +27,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     lines.extend(data(run).map(|text| Line::new("data", text)));
     lines.extend(visits(run));
     lines.extend(diagnoses(run));
+    lines.extend(suspects::lines(run));
     lines.extend(run.warnings.iter().map(|text| Line::new("warning", Tone::Doubt.ink(&plain(text)))));
     lines
 }

@@ -3,7 +3,8 @@
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
-use crate::plan::env_set::{EnvSet, Vars};
+use crate::plan::affinity::CpuAffinity;
+use crate::plan::env_set::{EnvSet, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};
@@ -58,6 +59,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
     lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
@@ -85,17 +87,30 @@ fn driver(provenance: &Provenance) -> String {
 }
 
 fn ranks(plan: &Plan) -> String {
-    let launch = match plan.launch {
+    let launch = |launch: &Launch| match launch {
         Launch::Threads => "threads of one process",
         Launch::Processes => "a process each",
     };
+    let launches: Vec<&str> = plan.launches.iter().map(launch).collect();
+    let launch = launches.join(", and ");
     let (ranks, gpus) = (plan.ranks as usize, plan.devices.len());
-    if plan.oversubscribed() {
+    let placed = if plan.oversubscribed() {
         let shared = Tone::Bad.ink("oversubscribed");
         format!("{launch} · {} on {}: {shared}", plural(ranks, "rank"), plural(gpus, "GPU"))
     } else {
         format!("{launch} · one on each of {}", plural(gpus, "GPU"))
+    };
+    match &plan.cpu_affinity {
+        CpuAffinity::None => placed,
+        CpuAffinity::Near => format!("{placed} · bound to the CPUs near them"),
+        lists => format!("{placed} · bound to CPUs {lists}"),
     }
+}
+
+/// Communicators that take turns, where there are several.
+fn in_turn(plan: &Plan) -> Option<String> {
+    let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
+    (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(" or ")))
 }
 
 fn libraries(plan: &Plan) -> Vec<String> {
@@ -162,6 +177,9 @@ fn sampled(run: &Run) -> String {
     };
     let communicators = plural(plan.communicators as usize, "communicator");
     let seconds = (run.finished.as_second() - run.header.created.as_second()) as f64;
+    if let Some(asked) = plan.soak_s {
+        return format!("soak of {} · {rounds} × {communicators} per set · seed {}", duration(asked), plan.seed);
+    }
     format!("{rounds} × {communicators} per set · {} · seed {}", duration(seconds), plan.seed)
 }
 
@@ -180,6 +198,8 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
             Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
+    let own = |of: &RankEnv| Line::new("one rank", format!("rank {} {}", of.rank, own(&of.vars)));
+    lines.extend(plan.rank_env.iter().map(own));
     let settings = |file: &ConfFile| {
         let readers: Vec<String> = file.arms.iter().map(|arm| plan.arm_name(*arm)).collect();
         let under = if readers.is_empty() { "every set".to_owned() } else { readers.join(", ") };
@@ -206,6 +226,15 @@ fn sets(plan: &Plan) -> Vec<Line> {
         Line { label: "sets", lead: format!("{name}{}", " ".repeat(longest - width(name))), text }
     };
     plan.sets.iter().zip(&names).map(line).collect()
+}
+
+/// What one rank has of its own: `with NCCL_ALGO=Tree`, `without NCCL_PROTO`.
+fn own(vars: &Vars) -> String {
+    let one = |(name, value): (&str, &str)| match value {
+        "" => format!("without {}", plain(name)),
+        value => format!("with {}={}", plain(name), plain(value)),
+    };
+    vars.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn assignments(vars: &Vars) -> String {

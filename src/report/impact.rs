@@ -57,16 +57,20 @@ fn title(run: &Run, step: &Step) -> String {
         Some(model) => format!(" ({})", model.name),
         None => String::new(),
     };
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let time = step.time_ms.map_or_else(String::new, |time| format!(" · {} ms under {base}", units::significant(time)));
     let became = step.became_ms.map_or_else(String::new, |time| format!(", became {} ms", units::significant(time)));
-    let counted: u64 = step.mix.iter().map(|weight| weight.calls).sum();
     let (what, of) = match step.mix.is_empty() {
         true => ("per decode step", "all-reduces"),
-        false if counted == u64::from(step.all_reduces) => ("what the audit counted", "all-reduces of a rank"),
+        false if is_count(step) => ("what the audit counted", "all-reduces of a rank"),
         false => ("per decode step", "all-reduces in the proportions of the audit"),
     };
     format!("{} · {} {of}{model}{time}{became}", Tone::Strong.ink(what), units::count(step.all_reduces.into()))
+}
+
+/// Whether the step is all that an audit counted.
+fn is_count(step: &Step) -> bool {
+    !step.mix.is_empty() && step.mix.iter().map(|weight| weight.calls).sum::<u64>() == u64::from(step.all_reduces)
 }
 
 fn table(run: &Run, step: &Step, cases: &[usize]) -> Sheet {
@@ -99,7 +103,7 @@ fn sheet(step: &Step) -> Sheet {
     let mut columns = vec![
         Column::new("size", "", Align::Right),
         Column::new("set", "", Align::Left),
-        Column::new("ms", "a step", Align::Point),
+        Column::new("ms", if is_count(step) { "in all" } else { "a step" }, Align::Point),
         Column::new("95%", "interval", Align::Dash).spare(1),
     ];
     if step.time_ms.is_some() {
@@ -179,7 +183,7 @@ fn time(cell: &Cell) -> Option<Figure> {
 
 /// The baseline's time, and the cell's ratio to it.
 fn against(run: &Run, cell: &Cell) -> Option<(Figure, Figure)> {
-    let baseline = find(run, Arm { set: 0, library: 0 }, cell.case).and_then(time)?;
+    let baseline = find(run, run.header.plan.baseline(), cell.case).and_then(time)?;
     Some((baseline, Figure { value: cell.ratio?, interval: cell.ratio_interval }))
 }
 

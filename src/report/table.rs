@@ -3,7 +3,6 @@
 //! Env sets stand beside each other when the terminal is wide enough for all of them, else under each other.
 
 use crate::collective::Mode;
-use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Run, Verdict};
 
 use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, name, verdict};
@@ -66,7 +65,7 @@ pub(super) fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
 fn table(run: &Run, group: &Group, columns: usize) -> String {
     let across = Some(across(run, group)).filter(|sheet| sheet.width() <= columns);
     let sheet = across.unwrap_or_else(|| down(run, group).fit(columns, "set"));
-    let base = cut_middle(&name(run, Arm { set: 0, library: 0 }), NAME);
+    let base = cut_middle(&name(run, run.header.plan.baseline()), NAME);
     let several = arms(run).len() > 1;
     let tolerance = percent(run.header.plan.tolerance);
     let ratio = if several { format!(" · ratio to {base}, tolerance {tolerance}") } else { String::new() };

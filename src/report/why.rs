@@ -168,7 +168,7 @@ mod tests {
         };
         let chosen = Chosen { used: Vec::new(), transports: vec![("SHM/direct".into(), 8)], rings: Vec::new() };
         run.proofs = vec![ArmProofs {
-            arm: Arm { set: 1, library: 0 },
+            arm: Arm { set: 1, ..Arm::default() },
             set: "pcie-ll".into(),
             identical_to_baseline: false,
             difference: None,

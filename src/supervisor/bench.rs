@@ -17,7 +17,7 @@ use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Library, Plan};
 use crate::record::run::{Backend, ConfFile, Header, LibraryFacts, Provenance, SCHEMA};
-use crate::topology::Topology;
+use crate::topology::{CpuList, Topology};
 use crate::wire::Probe;
 
 /// What was asked for.
@@ -89,16 +89,16 @@ impl Bench {
         self.taken.iter().map(library).collect()
     }
 
-    /// Other processes on the GPUs of `plan`.
+    /// Other processes on these GPUs, by CUDA's numbers.
     #[must_use]
-    pub fn busy(&self, plan: &Plan) -> Vec<Process> {
-        let ours: Vec<&str> = plan.devices.iter().map(|ordinal| self.gpus[*ordinal as usize].uuid.as_str()).collect();
+    pub fn busy(&self, devices: &[u32]) -> Vec<Process> {
+        let ours: Vec<&str> = devices.iter().map(|ordinal| self.gpus[*ordinal as usize].uuid.as_str()).collect();
         self.processes.iter().filter(|process| ours.contains(&process.gpu.as_str())).cloned().collect()
     }
 
-    /// Fails when other processes use the GPUs of `plan`.
-    pub fn check_idle(&self, plan: &Plan) -> Result<()> {
-        let busy = self.busy(plan);
+    /// Fails when other processes use these GPUs, by CUDA's numbers.
+    pub fn check_idle(&self, devices: &[u32]) -> Result<()> {
+        let busy = self.busy(devices);
         if busy.is_empty() {
             return Ok(());
         }
@@ -113,6 +113,14 @@ impl Bench {
             .help("end it, or measure beside it with --allow-busy: the results will say so"))
     }
 
+    /// Whether NVLink joins every two GPUs of `plan`; nothing where the driver does not tell.
+    #[must_use]
+    pub fn nvlink(&self, plan: &Plan) -> Option<bool> {
+        let at = |ordinal: &u32| self.topology.gpus.iter().position(|gpu| gpu.ordinal == Some(*ordinal));
+        let gpus: Vec<usize> = plan.devices.iter().map(at).collect::<Option<_>>()?;
+        self.topology.all_nvlink(&gpus)
+    }
+
     /// What workers need.
     #[must_use]
     pub fn setup(&self, deadlines: Deadlines) -> Setup {
@@ -122,7 +130,14 @@ impl Bench {
             emulation: self.emulation.clone(),
             deadlines,
             before: Before::of(self, &self.loads),
+            near: self.near(),
         }
+    }
+
+    /// CPUs near each GPU that CUDA shows, where they are known.
+    fn near(&self) -> Vec<(u32, CpuList)> {
+        let gpus = self.topology.gpus.iter();
+        gpus.filter_map(|gpu| Some((gpu.ordinal?, gpu.cpus.as_ref()?.parse().ok()?))).collect()
     }
 
     /// The header of a new run of `plan`.
@@ -136,7 +151,7 @@ impl Bench {
             driver: self.driver.clone(),
             cuda: self.cuda.clone(),
             gpus: plan.devices.iter().map(|ordinal| self.gpus[*ordinal as usize].clone()).collect(),
-            busy: self.busy(&plan),
+            busy: self.busy(&plan.devices),
             libraries: self.taken.iter().map(|taken| facts(&taken.found, Some(taken.version))).collect(),
             other_libraries: self.others.clone(),
             inherited: provenance::inherited(),

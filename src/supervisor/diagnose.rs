@@ -23,6 +23,10 @@ struct Signs<'a> {
     ll128: bool,
     /// Several ranks share a GPU.
     oversubscribed: bool,
+    /// Ranks are processes.
+    processes: bool,
+    /// Single ranks have variables of their own.
+    mismatched: bool,
     /// A variable in the worker's environment and its value.
     variables: Vec<(&'a str, &'a str)>,
 }
@@ -58,6 +62,8 @@ pub fn of_line(line: &str) -> Option<Diagnosis> {
         p2p: false,
         ll128: false,
         oversubscribed: false,
+        processes: false,
+        mismatched: false,
         variables: Vec::new(),
     };
     let row = table::ROWS.iter().find(|row| (row.holds)(&signs))?;
@@ -78,6 +84,8 @@ impl<'a> Signs<'a> {
             p2p: uses_p2p(visit),
             ll128: visit.used.iter().any(|by| by.used.protocol == Protocol::Ll128),
             oversubscribed: plan.oversubscribed(),
+            processes: visit.arm.is_processes(),
+            mismatched: !plan.rank_env.is_empty(),
             variables: worker.flat_map(|worker| worker.variables.iter()).collect(),
         }
     }

@@ -6,7 +6,8 @@ use super::prepare::probe;
 use super::private::Private;
 use super::visit::Emulation;
 use super::{provenance, wiring};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Kind, Result};
+use crate::gpu::cuda::Device;
 use crate::record::look::{Look, Source};
 use crate::topology::Topology;
 
@@ -15,14 +16,18 @@ use crate::topology::Topology;
 pub struct Wanted {
     /// Name of an emulated box; none for the real one.
     pub emulate: Option<String>,
-    /// CUDA's numbers of the GPUs in the order of ranks; none for all.
-    pub devices: Vec<u32>,
     /// Look at the links while data moves, too.
     pub load: bool,
 }
 
-/// Looks at the box through the kernel and, in a process of its own, through the driver.
-pub fn look(wanted: &Wanted, private: &Private, interrupted: &dyn Fn() -> bool) -> Result<Look> {
+/// Looks at the box through the kernel and, in a process of its own, through the driver; `devices` tells the GPUs, in the
+/// order of ranks, by CUDA's numbers.
+pub fn look(
+    wanted: &Wanted,
+    private: &Private,
+    devices: &dyn Fn(&[Device]) -> Result<Vec<u32>>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Look> {
     let emulation = wanted.emulate.as_deref().map(emulation).transpose()?;
     let folder = match &emulation {
         Some(_) => private.library_folder(0, &emulator::find()?, true)?,
@@ -49,9 +54,7 @@ pub fn look(wanted: &Wanted, private: &Private, interrupted: &dyn Fn() -> bool) 
             match &probe.cuda {
                 Ok((version, gpus)) => {
                     look.cuda = Some(version.clone());
-                    let all: Vec<u32> = gpus.iter().map(|gpu| gpu.ordinal).collect();
-                    check_devices(&wanted.devices, &all)?;
-                    let devices = if wanted.devices.is_empty() { all } else { wanted.devices.clone() };
+                    let devices = if gpus.is_empty() { Vec::new() } else { devices(gpus)? };
                     look.topology = look.topology.with_ranks(&devices, devices.len() as u32);
                 }
                 Err(error) => look.unasked.push(error.to_string()),
@@ -69,16 +72,6 @@ pub fn look(wanted: &Wanted, private: &Private, interrupted: &dyn Fn() -> bool) 
         }
     }
     Ok(look)
-}
-
-fn check_devices(wanted: &[u32], all: &[u32]) -> Result<()> {
-    match wanted.iter().find(|device| !all.contains(device)) {
-        Some(missing) => {
-            Err(Error::new(Kind::Environment, format!("no GPU {missing}: the driver shows {}", all.len()))
-                .help("they count from 0, see `nvidia-smi -L` and CUDA_VISIBLE_DEVICES"))
-        }
-        None => Ok(()),
-    }
 }
 
 fn emulation(name: &str) -> Result<Emulation> {

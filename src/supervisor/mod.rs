@@ -1,5 +1,5 @@
-//! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit
-//! ([`child`]), watches it, records what it found ([`sweep`]).
+//! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit,
+//! or one per rank ([`crew`]), watches them, records what it found ([`sweep`]).
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
@@ -7,15 +7,19 @@ pub mod audited;
 pub mod bench;
 mod beside;
 pub mod child;
+pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
 pub mod health;
+pub mod isolate;
 pub mod library;
 pub mod look;
 pub mod nccl_log;
+pub mod pairs;
 pub mod prepare;
 pub mod private;
+pub mod process;
 pub mod provenance;
 pub mod python;
 mod risk;

@@ -60,8 +60,11 @@ pub fn probe(
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
     let failed =
         |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
-    let child: Child<Probe> =
-        Child::spawn(&spec, None::<&()>).map_err(|error| failed("did not start").because(error))?;
+    let child: Child<Probe> = Child::spawn(&spec, None::<&()>).map_err(|error| {
+        failed("did not start")
+            .because(error)
+            .help("limits of this shell may be too tight: `ulimit -a`, above all -n and -u")
+    })?;
     match child.hear(Instant::now() + limit, interrupted) {
         Heard::Received(Received::Message(probe)) => Ok(probe),
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),

@@ -63,6 +63,7 @@ impl Private {
         linked.map_err(|error| {
             Error::new(Kind::Environment, format!("cannot link {} in {}", library.display(), folder.display()))
                 .because(error)
+                .help("set TMPDIR to a folder with room for some links and logs")
         })?;
         Ok(folder)
     }

@@ -41,6 +41,13 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Whether this process may run on a CPU.
+#[must_use]
+pub fn may_use(cpu: u32) -> bool {
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0));
+    allowed.is_ok_and(|allowed| allowed.is_set(cpu as usize) == Ok(true))
+}
+
 /// The environment as far as it is text; [`left_out`] names what of it NCCL would have read.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -119,7 +126,7 @@ mod tests {
         plain.set("HOME", &home.path().display().to_string(), Origin::Inherited);
         let mut named = plain.clone();
         named.set("NCCL_CONF_FILE", &home.path().join("other").display().to_string(), Origin::Set);
-        let arm = |set| Arm { set, library: 0 };
+        let arm = |set| Arm { set, ..Arm::default() };
         let version = NcclVersion::new(2, 30, 7);
         let found = conf_files([(arm(0), version, &plain), (arm(1), version, &named), (arm(2), version, &plain)]);
         let ours: Vec<_> = found.iter().filter(|file| file.path != SYSTEM_FILE).collect();

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use super::visit::Setup;
 use crate::error::Result;
 use crate::nccl::levels::PathLevel;
-use crate::plan::schedule::{Arm, Plan};
+use crate::plan::schedule::{Arm, Launch, Plan};
 use crate::record::journal::Journal;
 use crate::record::visit::{At, Outcome, Phase};
 
@@ -40,11 +40,11 @@ fn is_risky(plan: &Plan, arm: Arm) -> bool {
     far.is_some_and(|level| level > PathLevel::Pxb) || names_ll128
 }
 
-/// The values of the variables that decide the way of an arm, and its library.
-fn way(plan: &Plan, setup: &Setup, arm: Arm) -> (usize, Vec<String>) {
+/// The values of the variables that decide the way of an arm, its library, and whether ranks share a process.
+fn way(plan: &Plan, setup: &Setup, arm: Arm) -> ((usize, Launch), Vec<String>) {
     let environment = setup.environment(plan, arm);
     let value = |name: &&str| environment.get(name).map(|value| format!("{name}={value}"));
-    (arm.library, WAYS.iter().filter_map(value).collect())
+    ((arm.library, arm.launch), WAYS.iter().filter_map(value).collect())
 }
 
 /// Why `arm`, which was never visited, is not: other sets of its way hung or crashed alike, and none passed.
@@ -67,7 +67,7 @@ pub(super) fn why_skip(plan: &Plan, setup: &Setup, journal: &Journal, arm: Arm) 
             failures.push((entry.arm, outcome));
         }
     }
-    let alike = |one: &(Arm, Outcome)| failures.iter().filter(|other| kind(&other.1) == kind(&one.1)).count() >= ENOUGH;
+    let alike = |one: &(Arm, Outcome)| failures.iter().filter(|other| failed_alike(&other.1, &one.1)).count() >= ENOUGH;
     Ok(failures.iter().find(|one| alike(one)).map(|(_, outcome)| {
         let how = if matches!(outcome, Outcome::TimedOut { .. }) { "hung" } else { "crashed" };
         let way = if ours.1.is_empty() { "by default".to_owned() } else { format!("with {}", ours.1.join(" ")) };
@@ -80,6 +80,16 @@ pub(super) fn why_skip(plan: &Plan, setup: &Setup, journal: &Journal, arm: Arm) 
 fn is_of_the_way(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::TimedOut { .. } | Outcome::Crashed { .. })
         && place(outcome).is_some_and(|phase| !matches!(phase, Phase::Start | Phase::Init))
+}
+
+/// Whether two arms reach the GPUs the same way.
+pub(super) fn same_way(plan: &Plan, setup: &Setup, one: Arm, other: Arm) -> bool {
+    way(plan, setup, one) == way(plan, setup, other)
+}
+
+/// Whether two failures are of one kind, in the same phase.
+pub(super) fn failed_alike(one: &Outcome, other: &Outcome) -> bool {
+    kind(one) == kind(other)
 }
 
 fn kind(outcome: &Outcome) -> (std::mem::Discriminant<Outcome>, Option<Phase>) {
@@ -109,6 +119,7 @@ mod tests {
             emulation: None,
             deadlines: Deadlines::default(),
             before: Before::default(),
+            near: Vec::new(),
         }
     }
 
@@ -124,7 +135,7 @@ mod tests {
     }
 
     fn arm(set: usize) -> Arm {
-        Arm { set, library: 0 }
+        Arm { set, ..Arm::default() }
     }
 
     fn hung(phase: Phase) -> Outcome {

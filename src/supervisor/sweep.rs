@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::journal::{Entry, Journal};
+use crate::record::pairs::PairTried;
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
@@ -27,7 +28,7 @@ pub enum Ended {
     TimeLimit,
     /// The last planned look was taken and some cells are still undecided.
     LastLook,
-    /// Nothing is left that could be compared: the baseline failed, or every other arm did.
+    /// Nothing is left that could be compared: the baseline failed, or every other arm did. Of a soak: every arm.
     NothingToCompare,
     /// A GPU wedged, or is gone: nothing measured from here on would count.
     Sick(Sick),
@@ -39,6 +40,10 @@ pub enum Ended {
 pub trait Observer {
     /// A visit begins: its place in the round (from 0) and the visits of this round.
     fn visit_begins(&mut self, planned: Planned, place: usize, of: usize);
+    /// A pair of GPUs is tried alone: its place among the pairs (from 0) and their number.
+    fn pair_begins(&mut self, arm: Arm, gpus: [u32; 2], place: usize, of: usize);
+    /// A pair was tried.
+    fn pair_ended(&mut self, pair: &PairTried);
     /// Something happened in the visit under way.
     fn progress(&mut self, progress: Progress);
     /// A visit ended and is recorded.
@@ -112,6 +117,9 @@ impl Sweep<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Ended>> {
         for (place, arm) in due.iter().enumerate() {
+            if self.soaked_enough() {
+                return Ok(Some(Ended::Complete));
+            }
             let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
             let planned = Planned { index, round, arm: *arm, untimed };
             observer.visit_begins(planned, place, due.len());
@@ -139,7 +147,7 @@ impl Sweep<'_> {
     }
 
     /// What is the matter with the box after a failure, tried under the last arm that passed and never failed.
-    fn look_at_health(&self) -> Option<Sick> {
+    pub(super) fn look_at_health(&self) -> Option<Sick> {
         let passed = |entry: &&Entry| entry.completed && !entry.untimed && !self.tally.has_failed(entry.arm);
         let good = self.journal.entries().iter().rev().find(passed).map(|entry| entry.arm);
         health::look(self.plan, self.setup, self.private, good, self.interrupted)
@@ -148,11 +156,27 @@ impl Sweep<'_> {
     fn is_due(&self, arm: Arm, round: u32) -> bool {
         let made =
             self.journal.entries().iter().any(|entry| !entry.untimed && entry.arm == arm && entry.round == round);
-        !made && !self.tally.has_failed(arm)
+        !made && !self.is_out(arm)
+    }
+
+    /// Whether an arm is visited no more. A soak counts how often data is wrong.
+    fn is_out(&self, arm: Arm) -> bool {
+        if self.plan.soak_s.is_some() { self.tally.has_broken(arm) } else { self.tally.has_failed(arm) }
+    }
+
+    /// Whether a soak has lasted as long as was asked for, over all its sessions.
+    fn soaked_enough(&self) -> bool {
+        let soaked = || self.journal.entries().iter().map(|entry| entry.seconds).sum::<f64>();
+        self.plan.soak_s.is_some_and(|asked| soaked() >= asked)
     }
 
     /// Whether to stop before `round`.
     fn enough(&self, round: u32, begun: Instant) -> Result<Option<Ended>> {
+        if self.plan.soak_s.is_some() {
+            let ended = if self.soaked_enough() { Ended::Complete } else { Ended::NothingToCompare };
+            let over = self.soaked_enough() || self.plan.arms().all(|arm| self.is_out(arm));
+            return Ok(over.then_some(ended));
+        }
         let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);
         let next_would_end = begun.elapsed().as_secs_f64() * f64::from(round + 1) / f64::from(round.max(1));
         Ok(match self.plan.rounds {
@@ -181,7 +205,7 @@ impl Sweep<'_> {
 }
 
 /// The record of a visit that is not made.
-fn not_run(planned: Planned, why: String) -> Visit {
+pub(super) fn not_run(planned: Planned, why: String) -> Visit {
     let mut visit = planned.visit();
     visit.outcome = Outcome::NotRun { why };
     visit

@@ -1,20 +1,23 @@
-//! One visit: a worker with its environment, listened to from its first word to its end.
+//! One visit: a worker with its environment, or one for each rank, listened to from the first word to the end.
 
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
-use super::child::{Child, Spec, WIRE_FD};
+use super::crew::{self, Crew};
 pub use super::deadlines::Deadlines;
 use super::deadlines::Pace;
 use super::diagnose::diagnose;
 use super::health::Before;
 use super::prepare::lead_to_libraries;
 use super::private::Private;
+use super::process::{MEMORY_FD, Spec, WIRE_FD};
 use super::watch::Watch;
 use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
 use crate::record::visit::{At, Outcome, Timings, Visit};
+use crate::topology::CpuList;
 use crate::wire::{self, Job};
 
 /// The hidden command that makes the executable a worker.
@@ -39,6 +42,8 @@ pub struct Setup {
     pub deadlines: Deadlines,
     /// The GPUs when the run began.
     pub before: Before,
+    /// CPUs near each GPU, by CUDA's number, where they are known.
+    pub near: Vec<(u32, CpuList)>,
 }
 
 /// Settings of the emulator.
@@ -52,9 +57,25 @@ impl Setup {
     /// The whole environment of the workers of an arm: inherited, base, the set, and what must be set for them to run.
     #[must_use]
     pub fn environment(&self, plan: &Plan, arm: Arm) -> Environment {
-        let mut environment = Environment::inherit(self.inherited.iter().cloned(), plan.clean_env)
+        self.complete(plan, arm, self.layers(plan, arm))
+    }
+
+    /// The whole environment of one rank's process.
+    #[must_use]
+    pub fn rank_environment(&self, plan: &Plan, arm: Arm, rank: u32) -> Environment {
+        let layers = self.layers(plan, arm);
+        let own = plan.env_of(rank).map(|vars| layers.clone().layer_of_rank(vars));
+        self.complete(plan, arm, own.unwrap_or(layers))
+    }
+
+    /// What was asked for.
+    fn layers(&self, plan: &Plan, arm: Arm) -> Environment {
+        Environment::inherit(self.inherited.iter().cloned(), plan.clean_env)
             .layer(&plan.base, Origin::Base)
-            .layer(&plan.sets[arm.set].vars, Origin::Set);
+            .layer(&plan.sets[arm.set].vars, Origin::Set)
+    }
+
+    fn complete(&self, plan: &Plan, arm: Arm, mut environment: Environment) -> Environment {
         lead_to_libraries(&mut environment, &self.library_folders[arm.library], self.emulation.as_ref());
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
@@ -70,6 +91,18 @@ impl Setup {
         }
         environment.remove(JOURNAL_FOLDER);
         environment
+    }
+}
+
+impl Setup {
+    /// The CPUs of each rank; none where it cannot be bound, since those near its GPU are not known.
+    #[must_use]
+    pub fn cpus(&self, plan: &Plan) -> Vec<Option<CpuList>> {
+        let near = |rank: u32| {
+            let ordinal = plan.devices.get(rank as usize % plan.devices.len().max(1));
+            self.near.iter().find(|(known, _)| Some(known) == ordinal).map(|(_, cpus)| cpus)
+        };
+        (0..plan.ranks).map(|rank| plan.cpu_affinity.of_rank(rank, near(rank))).collect()
     }
 }
 
@@ -119,7 +152,7 @@ pub enum Progress<'a> {
     Replicate(&'a crate::record::visit::Replicate),
 }
 
-/// Makes one visit: starts a worker, listens until it is done or its deadline passes, and says how it ended.
+/// Makes one visit: starts its workers, listens until they are done or a deadline passes, and says how it ended.
 pub fn visit(
     plan: &Plan,
     setup: &Setup,
@@ -130,45 +163,80 @@ pub fn visit(
     progress: &mut dyn FnMut(Progress),
 ) -> Visit {
     let mut watch = Watch::new(plan, planned, pace);
-    let mut environment = setup.environment(plan, planned.arm);
     let seed = visit_seed(plan.seed, planned.index);
-    if setup.emulation.is_some() {
-        environment.set("NCCLSWEEP_EMULATE_SEED", &seed.to_string(), Origin::Tool);
-    }
-    let (output, log) = (private.file("visit.out"), private.file("visit.nccl"));
-    let subsystems = if planned.untimed { UNTIMED_SUBSYSTEMS } else { TIMED_SUBSYSTEMS };
-    let wish = nccl_log::direct(&mut environment, subsystems, &log);
-    let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
-    let spec = Spec { wrap: &plan.wrap, arguments: &arguments, environment: &environment, output: &output };
-    let outcome = match Child::spawn(&spec, Some(&job(plan, planned, seed))) {
+    let output = private.file("visit.out");
+    let workers = workers(plan, setup, private, planned, seed);
+    let written = || size(&output) + workers.iter().map(|worker| size(&worker.log)).sum::<u64>();
+    let flooded = || Some(written()).filter(|bytes| *bytes > MOST_OUTPUT).map(|bytes| bytes >> 20);
+    let outcome = match start(plan, planned, &workers, &output) {
         Err(error) => Outcome::SpawnFailed { message: spawn_message(plan, &error) },
-        Ok(mut child) => {
-            let written = || size(&output) + size(&log);
-            let flooded = || Some(written()).filter(|bytes| *bytes > MOST_OUTPUT).map(|bytes| bytes >> 20);
-            watch.follow(&mut child, &flooded, interrupted, progress)
-        }
+        Ok(mut crew) => watch.follow(&mut crew, &flooded, interrupted, progress),
     };
     let mut visit = watch.finish(outcome);
-    add_evidence(&mut visit, &output, &log);
-    visit.diagnosis = diagnose(plan, &visit, &end_of(&log));
-    if let (Some(worker), true) = (&visit.worker, log.exists()) {
-        // The user's file is a favour: a visit is not lost because it cannot be written.
-        let _ = wish.grant(&log, worker.pid, &provenance::host());
+    let logs: Vec<&Path> = workers.iter().map(|worker| worker.log.as_path()).collect();
+    add_evidence(&mut visit, &output, &logs);
+    visit.diagnosis = diagnose(plan, &visit, &logs.iter().map(|log| end_of(log)).collect::<String>());
+    for worker in &workers {
+        let pid = visit.worker.as_ref().and_then(|facts| facts.pid_of(worker.job.ranks.start));
+        if let Some(pid) = pid.filter(|_| worker.log.exists()) {
+            // The user's file is a favour: a visit is not lost because it cannot be written.
+            let _ = worker.wish.grant(&worker.log, pid, &provenance::host());
+        }
     }
-    for file in [output, log] {
+    for file in logs.into_iter().chain([output.as_path()]) {
         let _ = std::fs::remove_file(file);
     }
     visit
 }
 
+/// A worker to start.
+struct Worker {
+    job: Job,
+    environment: Environment,
+    log: PathBuf,
+    wish: nccl_log::Wish,
+}
+
+/// One worker with all ranks, or one for each.
+fn workers(plan: &Plan, setup: &Setup, private: &Private, planned: Planned, seed: u64) -> Vec<Worker> {
+    let job = job(plan, setup, planned, seed);
+    let subsystems = if planned.untimed { UNTIMED_SUBSYSTEMS } else { TIMED_SUBSYSTEMS };
+    let worker = |job: Job, mut environment: Environment, log: PathBuf| {
+        if setup.emulation.is_some() {
+            environment.set("NCCLSWEEP_EMULATE_SEED", &seed.to_string(), Origin::Tool);
+        }
+        let wish = nccl_log::direct(&mut environment, subsystems, &log);
+        Worker { job, environment, log, wish }
+    };
+    if !planned.arm.is_processes() {
+        return vec![worker(job, setup.environment(plan, planned.arm), private.file("visit.nccl"))];
+    }
+    let of_rank = |rank: u32| {
+        let job = Job { ranks: rank..rank + 1, memory: Some(MEMORY_FD), ..job.clone() };
+        worker(job, setup.rank_environment(plan, planned.arm, rank), private.file(&format!("visit.nccl.{rank}")))
+    };
+    (0..plan.ranks).map(of_rank).collect()
+}
+
+fn start(plan: &Plan, planned: Planned, workers: &[Worker], output: &Path) -> std::io::Result<Crew<wire::Event>> {
+    let arguments = [WORKER.to_owned(), WIRE_FD.to_string()];
+    let mut specs = Vec::with_capacity(workers.len());
+    for Worker { environment, job, .. } in workers {
+        specs.push((Spec { wrap: &plan.wrap, arguments: &arguments, environment, output }, Some(job)));
+    }
+    let memory: Option<OwnedFd> = planned.arm.is_processes().then(crew::memory).transpose()?;
+    Crew::start(&specs, memory.as_ref())
+}
+
 /// What NCCL's log tells and, of a visit that failed, the last words of its worker and what they mean.
-fn add_evidence(visit: &mut Visit, output: &Path, log: &Path) {
-    if matches!(visit.outcome, Outcome::Flooded { .. }) {
+fn add_evidence(visit: &mut Visit, output: &Path, logs: &[&Path]) {
+    if !visit.outcome.is_completed() && logs.iter().any(|log| size(log) > MOST_READ_OF_FAILED) {
         // Which lines those are says all; reading a flood to its end would take minutes.
-        visit.evidence = [output, log].into_iter().flat_map(last_lines).collect();
+        let largest = logs.iter().max_by_key(|log| size(log));
+        visit.evidence = largest.into_iter().chain([&output]).rev().flat_map(|file| last_lines(file)).collect();
         return;
     }
-    let log = crate::nccl::log::read_file(log).ok();
+    let log = crate::nccl::log::read_files(logs).ok();
     if !visit.outcome.is_completed() {
         visit.evidence = last_lines(output);
         let warnings = log.iter().flat_map(|log| &log.warnings).map(|warning| shorten(&warning.message));
@@ -189,12 +257,14 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
     }
 }
 
-fn job(plan: &Plan, planned: Planned, salt: u64) -> Job {
-    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1 };
+fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
+    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1, passes: 1 };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
-    let devices = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
-    Job { version: wire::VERSION, cases: plan.cases.clone(), devices, communicators, measure, salt }
+    let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
+    let (version, cases, in_turn) = (wire::VERSION, plan.cases.clone(), planned.arm.in_turn());
+    let cpus = if plan.cpu_affinity.is_none() { Vec::new() } else { setup.cpus(plan) };
+    Job { version, cases, devices, ranks: 0..plan.ranks, cpus, memory: None, communicators, in_turn, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.
@@ -207,6 +277,9 @@ fn visit_seed(seed: u64, index: u32) -> u64 {
 
 /// Output and log of one worker beyond which it is killed: an INFO log of a visit is below 1 MiB.
 const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Log of a failed visit beyond which nothing but its last lines is read.
+const MOST_READ_OF_FAILED: u64 = 16 << 20;
 
 /// How many lines of a failed worker's output are kept, and how long each.
 const EVIDENCE_LINES: usize = 12;

@@ -1,14 +1,16 @@
-//! What is learnt of a visit while its worker runs, and how it ended.
+//! What is learnt of a visit while its workers run, and how it ended.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::child::{Child, Heard, signal_behind, signal_of};
+use super::child::{signal_behind, signal_of};
+use super::crew::{Crew, Heard};
 use super::deadlines::Pace;
 use super::visit::{Planned, Progress};
 use crate::gpu::nvml::GpuState;
 use crate::plan::schedule::Plan;
-use crate::record::visit::{At, Outcome, Phase, RanksDoing, Timings, UsedBy, Visit, WorkerFacts};
+use crate::record::visit::{At, Outcome, Phase, RankFacts, RanksDoing, Timings, UsedBy, Visit, WorkerFacts};
 use crate::wire::{Event, Question, Received};
 
 /// How long a worker whose deadline has passed may take to tell what its ranks are doing.
@@ -24,8 +26,13 @@ pub(super) struct Watch<'a> {
     since: Instant,
     at: Option<At>,
     first_states: Option<Vec<GpuState>>,
-    /// The worker's own last word on how it ended.
+    /// The last word on how it ended, and the worker that said it or fell silent.
     verdict: Option<Outcome>,
+    from: usize,
+    /// What each worker said of itself; one worker, or one for each rank.
+    facts: BTreeMap<usize, WorkerFacts>,
+    /// Workers that have done all that was asked.
+    done: BTreeSet<usize>,
     /// What the ranks are doing, asked for at the deadline of the current phase.
     doing: Option<Vec<RanksDoing>>,
 }
@@ -34,7 +41,20 @@ impl<'a> Watch<'a> {
     pub(super) fn new(plan: &'a Plan, planned: Planned, pace: &'a mut Pace) -> Self {
         let visit = planned.visit();
         let now = Instant::now();
-        Self { plan, pace, visit, spawned: now, since: now, at: None, first_states: None, verdict: None, doing: None }
+        Self {
+            plan,
+            pace,
+            visit,
+            spawned: now,
+            since: now,
+            at: None,
+            first_states: None,
+            verdict: None,
+            from: 0,
+            facts: BTreeMap::new(),
+            done: BTreeSet::new(),
+            doing: None,
+        }
     }
 
     /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it.
@@ -44,10 +64,11 @@ impl<'a> Watch<'a> {
         (!same).then(|| format!("it loaded NCCL from {loaded}, not from {wanted}"))
     }
 
-    /// Listens until the worker has said its last word, its deadline has passed, or it must end for another reason.
+    /// Listens until all workers have said their last word, one has failed or died, a deadline has passed, or the visit must
+    /// end for another reason. Then none of them is left.
     pub(super) fn follow(
         &mut self,
-        child: &mut Child<Event>,
+        crew: &mut Crew<Event>,
         flooded: &dyn Fn() -> Option<u64>,
         interrupted: &dyn Fn() -> bool,
         progress: &mut dyn FnMut(Progress),
@@ -56,16 +77,23 @@ impl<'a> Watch<'a> {
         while self.verdict.is_none() {
             let limit = self.pace.limit(self.at, self.plan);
             let until = self.since + limit + if asked { ANSWER } else { Duration::ZERO };
-            match child.hear(until, || interrupted() || flooded().is_some()) {
+            let (from, heard) = crew.hear(until, || interrupted() || flooded().is_some());
+            match heard {
+                // A worker that has done its part may go before the others.
+                Heard::Received(Received::End) if self.done.contains(&from) => continue,
+                Heard::Received(_) => self.from = from,
+                Heard::Silence | Heard::Interrupted => {}
+            }
+            match heard {
                 Heard::Received(Received::Message(Event::Stuck { ranks })) if asked => self.doing = Some(ranks),
                 Heard::Received(Received::Message(event)) => {
                     asked &= !matches!(event, Event::Phase { .. });
-                    self.note(event, progress);
+                    self.note(event, from, crew.size(), progress);
                 }
                 Heard::Received(Received::Garbage(message)) => self.verdict = Some(Outcome::BrokenWire { message }),
                 Heard::Received(Received::End) => break,
                 Heard::Silence if !asked => {
-                    child.tell(&Question::Doing);
+                    crew.tell(&Question::Doing);
                     asked = true;
                 }
                 Heard::Silence => self.doing = Some(Vec::new()),
@@ -79,17 +107,17 @@ impl<'a> Watch<'a> {
                 self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks });
             }
         }
-        self.ended(child, flooded, interrupted)
+        self.ended(crew, flooded, interrupted)
     }
 
-    fn note(&mut self, event: Event, progress: &mut dyn FnMut(Progress)) {
+    fn note(&mut self, event: Event, from: usize, workers: usize, progress: &mut dyn FnMut(Progress)) {
         match event {
             Event::Hello { facts, .. } => {
                 self.clock(|timings| &mut timings.exec);
                 if let Some(message) = self.other_library(&facts) {
                     self.verdict = Some(Outcome::WorkerError { message });
                 }
-                self.visit.worker = Some(facts);
+                self.facts.insert(from, facts);
             }
             Event::Phase { at } => {
                 self.account();
@@ -110,6 +138,10 @@ impl<'a> Watch<'a> {
             Event::Failed { at, error } => self.verdict = Some(Outcome::Failed { at, error }),
             Event::WorkerError { message } => self.verdict = Some(Outcome::WorkerError { message }),
             Event::Done => {
+                self.done.insert(from);
+                if self.done.len() < workers {
+                    return;
+                }
                 self.account();
                 let wrong = self.visit.replicates.iter().any(|replicate| replicate.checks.wrong > 0);
                 self.verdict = Some(if wrong { Outcome::WrongData } else { Outcome::Completed });
@@ -117,49 +149,63 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Communicators that used the same on the same ranks share one entry.
+    /// Until the end there is an entry for each communicator: workers tell of their own ranks.
     fn note_used(&mut self, used: UsedBy) {
-        let same =
-            |known: &&mut UsedBy| known.case == used.case && known.used == used.used && known.ranks == used.ranks;
+        let same = |known: &&mut UsedBy| {
+            known.case == used.case && known.used == used.used && known.communicators == used.communicators
+        };
         match self.visit.used.iter_mut().find(same) {
-            Some(known) => known.communicators.extend(used.communicators),
+            Some(known) => {
+                known.ranks.extend(used.ranks);
+                known.ranks.sort_unstable();
+            }
             None => self.visit.used.push(used),
         }
     }
 
-    /// The child's end decides where it left no word of its own.
+    /// The end of the worker that fell silent decides where nothing was said.
     fn ended(
         &mut self,
-        child: &mut Child<Event>,
+        crew: &mut Crew<Event>,
         flooded: &dyn Fn() -> Option<u64>,
         interrupted: &dyn Fn() -> bool,
     ) -> Outcome {
         let last_word = self.verdict.take();
-        let goes_by_itself = matches!(
-            last_word,
-            None | Some(Outcome::Completed | Outcome::WrongData | Outcome::Failed { .. } | Outcome::WorkerError { .. })
-        );
-        let limit = if goes_by_itself { self.pace.exit() } else { Duration::ZERO };
-        let (status, ours) = match child.wait(limit, || interrupted() || flooded().is_some()) {
-            Ok(Some(status)) => (Ok(status), false),
-            Ok(None) | Err(_) => (child.end(), true),
+        let limit = self.pace.exit();
+        let enough = || interrupted() || flooded().is_some();
+        let gone = match &last_word {
+            Some(Outcome::Completed | Outcome::WrongData) => crew.wait_for_all(limit, enough),
+            // Others may wait for the one that failed, so they are not waited for.
+            None | Some(Outcome::Failed { .. } | Outcome::WorkerError { .. }) => {
+                crew.wait(self.from, limit, enough).map(|status| status.is_some())
+            }
+            Some(_) => Ok(false),
         };
+        let ours = !gone.unwrap_or(false);
+        let all_gone = crew.wait_for_all(Duration::ZERO, || false).unwrap_or(false);
+        let ended = if all_gone { Ok(()) } else { crew.end() };
+        let status = ended.and_then(|()| crew.wait(self.from, Duration::ZERO, || false));
         self.clock(|timings| &mut timings.exit);
+        let at = self.at.map(|at| At { rank: (crew.size() > 1).then_some(self.from as u32), ..at });
         match (last_word, status) {
             (Some(word), _) => word,
             // Our own kill says nothing of the worker: what counts is why it had to be.
             (None, _) if ours && interrupted() => Outcome::Interrupted,
             (None, _) if ours => match flooded() {
                 Some(mib) => Outcome::Flooded { mib, at: self.at },
-                None => Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks: Vec::new() },
+                None => Outcome::TimedOut { at, seconds: limit.as_secs_f64(), ranks: Vec::new() },
             },
             (None, Err(error)) => {
                 Outcome::WorkerError { message: format!("cannot tell how the worker ended: {error}") }
             }
-            (None, Ok(status)) => match signal_of(status).or_else(|| signal_behind(status, &self.plan.wrap)) {
-                Some(signal) => Outcome::Crashed { signal, at: self.at },
-                None => Outcome::Exited { code: status.code().unwrap_or(-1), at: self.at },
-            },
+            (None, Ok(status)) => {
+                let signal =
+                    status.and_then(|status| signal_of(status).or_else(|| signal_behind(status, &self.plan.wrap)));
+                match signal {
+                    Some(signal) => Outcome::Crashed { signal, at },
+                    None => Outcome::Exited { code: status.and_then(|status| status.code()).unwrap_or(-1), at },
+                }
+            }
         }
     }
 
@@ -185,6 +231,32 @@ impl<'a> Watch<'a> {
     pub(super) fn finish(mut self, outcome: Outcome) -> Visit {
         self.visit.seconds = self.spawned.elapsed().as_secs_f64();
         self.visit.outcome = outcome;
+        self.visit.worker = one_of(self.facts);
+        self.visit.used = gathered(std::mem::take(&mut self.visit.used));
         self.visit
     }
+}
+
+/// The facts of rank 0, and of the others what can differ.
+fn one_of(mut facts: BTreeMap<usize, WorkerFacts>) -> Option<WorkerFacts> {
+    let first = facts.remove(&0)?;
+    let other = |(rank, facts): (usize, WorkerFacts)| RankFacts {
+        rank: rank as u32,
+        pid: facts.pid,
+        variables: facts.variables,
+    };
+    Some(WorkerFacts { others: facts.into_iter().map(other).collect(), ..first })
+}
+
+/// Communicators that used the same on the same ranks share one entry.
+fn gathered(used: Vec<UsedBy>) -> Vec<UsedBy> {
+    let mut all: Vec<UsedBy> = Vec::new();
+    for one in used {
+        let same = |known: &&mut UsedBy| known.case == one.case && known.used == one.used && known.ranks == one.ranks;
+        match all.iter_mut().find(same) {
+            Some(known) => known.communicators.extend(one.communicators),
+            None => all.push(one),
+        }
+    }
+    all
 }

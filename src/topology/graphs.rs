@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 const HOPELESS: f64 = 0.1;
 
 /// One graph of the dump.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Graph {
     /// For which algorithm it is.
     pub purpose: Purpose,
@@ -29,7 +29,7 @@ pub struct Graph {
 }
 
 /// What NCCL searches graphs for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// Rings.
@@ -67,6 +67,8 @@ impl fmt::Display for Purpose {
     }
 }
 
+const CUT_OFF: &str = "the file ends within an element: the dump is cut off";
+
 /// The graphs in `text`, which came from the file `name`.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Graph>> {
     let mut reader = Reader::from_str(text);
@@ -75,7 +77,9 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Graph>> {
         let from = reader.buffer_position();
         let event = reader.read_event().map_err(|error| {
             let at = reader.error_position();
-            fault(name, text, at, at, "here").because(error)
+            // A dump that ends within a tag is no fault of the tag.
+            let label = if reader.buffer_position() == text.len() as u64 { CUT_OFF } else { "here" };
+            fault(name, text, at, at, label).because(error)
         })?;
         let outcome = match event {
             Event::Start(element) => dump.open(&element).map(|()| dump.depth += 1),
@@ -85,7 +89,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Graph>> {
                 Ok(())
             }
             Event::Eof if dump.depth == 0 => break,
-            Event::Eof => Err("the file ends within an element: the dump is cut off".to_owned()),
+            Event::Eof => Err(CUT_OFF.to_owned()),
             _ => Ok(()),
         };
         outcome.map_err(|label| fault(name, text, from, reader.buffer_position(), label))?;
@@ -205,7 +209,6 @@ mod tests {
         assert_eq!(label("<html/>"), "<html> is no dump of graphs, which is one <graphs>");
         assert_eq!(label("<graphs><graph id=\"0\"/></graphs>"), "a <graph> without speedintra");
         assert_eq!(label(&H200.replacen("dev=\"0x1\"", "dev=\"one\"", 1)), "a <gpu> without a number as dev");
-        let cut = &H200[..H200.len() - 12];
-        assert_eq!(label(cut), "the file ends within an element: the dump is cut off");
+        assert_eq!(label(&H200.replace("</graphs>", "")), "the file ends within an element: the dump is cut off");
     }
 }

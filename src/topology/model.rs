@@ -151,6 +151,20 @@ impl Topology {
         }
     }
 
+    /// Whether NVLink joins every two of the GPUs at these positions. Nothing for less than two, and while no pair is known to be
+    /// without it and one is not known.
+    #[must_use]
+    pub fn all_nvlink(&self, gpus: &[usize]) -> Option<bool> {
+        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| *b < a).map(move |b| self.path(*a, *b)));
+        let without = |path: &Path| !matches!(path, Path::Nvl(_) | Path::Loc | Path::Unknown);
+        let paths: Vec<Path> = pairs.collect();
+        match () {
+            () if paths.iter().any(without) => Some(false),
+            () if paths.is_empty() || paths.contains(&Path::Unknown) => None,
+            () => Some(true),
+        }
+    }
+
     /// The longest path between two of the GPUs; unknown as soon as one is. `None` for less than two GPUs.
     #[must_use]
     pub fn longest_path(&self) -> Option<Path> {
@@ -286,6 +300,9 @@ mod tests {
             (Path::Node, Path::Nvl(Some(4)), Path::Loc)
         );
         assert_eq!(topology.longest_path(), Some(Path::Unknown));
+        let joined = |gpus: &[usize]| topology.all_nvlink(gpus);
+        assert_eq!((joined(&[0, 1]), joined(&[0, 2]), joined(&[1, 2])), (Some(true), None, Some(false)));
+        assert_eq!((joined(&[0, 1, 2]), joined(&[0])), (Some(false), None));
         assert_eq!(topology.path(0, 3), Path::Unknown);
     }
 }

@@ -1,26 +1,27 @@
-//! A barrier for rank threads that spins, so that ranks leave it together.
+//! A barrier for ranks that spins, so that they leave it together.
 //!
-//! It needs no way to break: a rank that fails ends the process, and the waiting ones with it.
+//! It needs no way to break: a rank that fails ends its process, and where ranks are processes the supervisor ends the others.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Spins before a waiting thread offers its core to others. About 20 µs: more than ranks on cores of their own are apart.
+/// Spins before a waiting rank offers its core to others. About 20 µs: more than ranks on cores of their own are apart.
 const SPINS: u32 = 10_000;
 
-/// Lets `parties` threads wait for each other, again and again.
+/// Lets `parties` ranks wait for each other, again and again.
 pub(super) struct Barrier {
-    parties: u32,
+    parties: u64,
     spins: u32,
-    waiting: AtomicU32,
-    generation: AtomicU32,
+    waiting: &'static AtomicU64,
+    generation: &'static AtomicU64,
 }
 
 impl Barrier {
-    pub(super) fn new(parties: u32) -> Self {
+    /// On two words that all parties share, zero before the first comes.
+    pub(super) fn new(parties: u32, [waiting, generation]: [&'static AtomicU64; 2]) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         // With fewer cores than ranks, spinning only keeps the last one from arriving.
         let spins = if cores >= parties as usize { SPINS } else { 0 };
-        Self { parties, spins, waiting: AtomicU32::new(0), generation: AtomicU32::new(0) }
+        Self { parties: parties.into(), spins, waiting, generation }
     }
 
     /// Returns once all parties have called it. What a party wrote before is visible to all after.
@@ -48,8 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_thread_leaves_before_the_last_has_come() {
-        let (barrier, arrived) = (Barrier::new(4), AtomicU32::new(0));
+    fn no_party_leaves_before_the_last_has_come() {
+        let words = Box::leak(Box::new([const { AtomicU64::new(0) }; 2]));
+        let (barrier, arrived) = (Barrier::new(4, [&words[0], &words[1]]), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

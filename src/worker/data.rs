@@ -7,7 +7,7 @@
 
 use half::{bf16, f16};
 
-use crate::collective::{Case, Dtype, Op};
+use crate::collective::{Case, Dtype, Function, Op};
 
 /// Inputs vary over at most this many values: enough to tell elements apart, small enough for sums over many ranks.
 const MOST_VALUES: u64 = 1024;
@@ -15,14 +15,16 @@ const MOST_VALUES: u64 = 1024;
 /// The byte that poisons outputs. As a float it is NaN, as an integer a value that no expected result reaches.
 pub(super) const POISON: u8 = 0xff;
 
-/// The data of all cases that reduce the same number of elements of one type by one operation.
+/// The data of all cases that do the same with the same number of elements of one type.
 pub(super) struct CaseData {
+    function: Function,
     pub(super) dtype: Dtype,
     pub(super) op: Op,
     pub(super) elements: u64,
     ranks: u32,
     salt: u64,
-    expected: Vec<u8>,
+    /// What every rank must receive; where each gets something else, by rank.
+    expected: Vec<Vec<u8>>,
 }
 
 /// The distinct data of `cases`.
@@ -30,22 +32,26 @@ pub(super) fn for_cases(cases: &[Case], ranks: u32, salt: u64) -> Vec<CaseData> 
     let mut all: Vec<CaseData> = Vec::new();
     for case in cases {
         if !all.iter().any(|data| data.is_of(case)) {
-            all.push(CaseData::new(case.dtype, case.op, case.size.elements, ranks, salt));
+            all.push(CaseData::new(case.function, case.dtype, case.op, case.size.elements, ranks, salt));
         }
     }
     all
 }
 
 impl CaseData {
-    fn new(dtype: Dtype, op: Op, elements: u64, ranks: u32, salt: u64) -> Self {
-        let mut data = Self { dtype, op, elements, ranks, salt, expected: Vec::new() };
-        data.expected = data.encode_all(|element| data.reduced(element));
+    fn new(function: Function, dtype: Dtype, op: Op, elements: u64, ranks: u32, salt: u64) -> Self {
+        let mut data = Self { function, dtype, op, elements, ranks, salt, expected: Vec::new() };
+        data.expected = match function {
+            Function::AllReduce => vec![data.encode_all(|element| data.reduced(element))],
+            Function::SendRecv => (0..ranks).map(|rank| data.input((rank + ranks - 1) % ranks)).collect(),
+        };
         data
     }
 
     /// Whether these are the data of `case`.
     pub(super) fn is_of(&self, case: &Case) -> bool {
-        (self.dtype, self.op, self.elements) == (case.dtype, case.op, case.size.elements)
+        let own = (self.function, self.dtype, self.op, self.elements);
+        own == (case.function, case.dtype, case.op, case.size.elements)
     }
 
     /// What `rank` sends.
@@ -53,20 +59,21 @@ impl CaseData {
         self.encode_all(|element| self.value(rank, element) as f64)
     }
 
-    /// What every rank must receive.
-    pub(super) fn expected(&self) -> &[u8] {
-        &self.expected
+    /// What `rank` must receive.
+    pub(super) fn expected(&self, rank: u32) -> &[u8] {
+        &self.expected[rank as usize % self.expected.len()]
     }
 
     /// Bytes of one buffer.
     pub(super) fn bytes(&self) -> usize {
-        self.expected.len()
+        self.expected[0].len()
     }
 
     /// The relative difference that rounding inside NCCL explains; zero where equality must hold.
     pub(super) fn tolerance(&self) -> f64 {
         match exact_integers(self.dtype) {
             // Each of the n products and n - 1 sums rounds by at most half a unit in the last place.
+            _ if self.function == Function::SendRecv => 0.0,
             Some(exact) if self.op == Op::Avg && is_float(self.dtype) && !self.ranks.is_power_of_two() => {
                 f64::from(self.ranks) / exact as f64
             }
@@ -233,7 +240,7 @@ mod tests {
     use super::*;
 
     fn data(dtype: Dtype, op: Op, ranks: u32) -> CaseData {
-        CaseData::new(dtype, op, 1000, ranks, 7)
+        CaseData::new(Function::AllReduce, dtype, op, 1000, ranks, 7)
     }
 
     fn elements(data: &CaseData, bytes: &[u8]) -> Vec<f64> {
@@ -247,13 +254,13 @@ mod tests {
                 for ranks in [1, 2, 4, 8, 16, 64] {
                     let data = data(dtype, op, ranks);
                     let expected: Vec<f64> = (0..1000).map(|element| data.reduced(element)).collect();
-                    assert_eq!(elements(&data, data.expected()), expected, "{dtype} {op} over {ranks}");
+                    assert_eq!(elements(&data, data.expected(0)), expected, "{dtype} {op} over {ranks}");
                     for rank in [0, ranks - 1] {
                         let sent: Vec<f64> = (0..1000).map(|element| data.value(rank, element) as f64).collect();
                         assert_eq!(elements(&data, &data.input(rank)), sent, "{dtype} {op} rank {rank} of {ranks}");
                     }
                     let poison = vec![POISON; dtype.bytes() as usize];
-                    assert!(data.expected().chunks(dtype.bytes() as usize).all(|e| e != poison), "{dtype} {op}");
+                    assert!(data.expected(0).chunks(dtype.bytes() as usize).all(|e| e != poison), "{dtype} {op}");
                 }
             }
         }
@@ -278,7 +285,19 @@ mod tests {
         assert_ne!(data.input(0), data.input(1));
         let first = elements(&data, &data.input(0));
         assert!(first.windows(2).filter(|pair| pair[0] != pair[1]).count() > 900);
-        assert_ne!(data.expected(), CaseData::new(Dtype::Bfloat16, Op::Sum, 1000, 8, 8).expected());
+        assert_ne!(
+            data.expected(0),
+            CaseData::new(Function::AllReduce, Dtype::Bfloat16, Op::Sum, 1000, 8, 8).expected(0)
+        );
+    }
+
+    #[test]
+    fn in_an_exchange_every_rank_receives_what_the_one_before_it_sent() {
+        let data = CaseData::new(Function::SendRecv, Dtype::Bfloat16, Op::Sum, 1000, 3, 7);
+        for (rank, from) in [(0, 2), (1, 0), (2, 1)] {
+            assert_eq!(data.expected(rank), data.input(from));
+        }
+        assert_ne!(data.expected(0), data.expected(1));
     }
 
     #[test]

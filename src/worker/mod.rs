@@ -1,17 +1,20 @@
-//! The worker: one process that measures one arm once, a thread per rank.
+//! The worker: one process that measures one arm once, a thread per rank; or one of several processes that do, each with one
+//! rank.
 //!
 //! It reads its [`Job`] from stdin, ends when its stdin does, and reports [`Event`]s over a pipe of its own. When a rank fails, the error goes out and
 //! the whole process ends at once, without exit handlers: other ranks may be inside NCCL, where an orderly exit was seen to
 //! end in SIGSEGV, and a rank that waits for the failed one would wait for ever.
 
+mod affinity;
 mod barrier;
 mod check;
 mod data;
 pub mod probe;
 mod rank;
-mod stretches;
+mod shared;
 mod team;
 mod timing;
+mod turns;
 mod watchdog;
 
 use std::fs::File;
@@ -26,6 +29,7 @@ use crate::plan::env_set::Vars;
 use crate::plan::environment::is_nccl;
 use crate::record::visit::WorkerFacts;
 use crate::wire::{self, Event, Job, Received};
+use shared::Shared;
 use team::{Team, Wire};
 
 /// Runs the job on stdin, reporting to the pipe at `fd`; ends the process.
@@ -38,7 +42,15 @@ pub fn run(fd: RawFd) -> ! {
         Ok(job) => job,
         Err(message) => wire.end(&Event::WorkerError { message }),
     };
-    let team = Arc::new(Team::new(wire.clone(), job));
+    let shared = match job.memory {
+        None => Shared::here(&job),
+        // SAFETY: as above; the job is the only place that names it.
+        Some(fd) => match Shared::mapped(&job, unsafe { OwnedFd::from_raw_fd(fd) }) {
+            Ok(shared) => shared,
+            Err(error) => wire.end(&Event::WorkerError { message: format!("cannot map the ranks' memory: {error}") }),
+        },
+    };
+    let team = Arc::new(Team::new(wire.clone(), job, shared));
     watchdog::start(stdin, Arc::clone(&team));
     match measure(&team) {
         Ok(()) => wire.end(&Event::Done),
@@ -67,7 +79,9 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     let (_, devices) = cuda::devices().map_err(starting)?;
     let devices = ranks_devices(&team.job, &devices)?;
     let nccl = communicator::version().map_err(starting)?;
-    let contexts = contexts(&team.job.devices).map_err(starting)?;
+    let own = &team.job.devices[team.job.ranks.start as usize..team.job.ranks.end as usize];
+    let contexts = contexts(own).map_err(starting)?;
+    let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
     let variables = std::env::vars().filter(|(name, _)| is_nccl(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
@@ -77,6 +91,8 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
             nccl_path: communicator::loaded_from(),
             variables: Vars::from_iter(variables),
             devices: devices.clone(),
+            cpus: cpus.clone(),
+            others: Vec::new(),
         },
     });
     let management = Management::load().ok();
@@ -84,18 +100,24 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
         let states = management.iter().flat_map(|m| devices.iter().map(|d| m.state(&d.uuid))).collect();
         team.wire.send(&Event::Gpus { states });
     };
-    report_gpus();
+    if team.job.ranks.start == 0 {
+        report_gpus();
+    }
     std::thread::scope(|scope| {
-        for (rank, context) in contexts.into_iter().enumerate() {
+        let report_gpus = &report_gpus;
+        for (rank, context) in team.job.ranks.clone().zip(contexts) {
+            let cpus = cpus.get(rank as usize).cloned().flatten();
+            let run = move || {
+                if let Some(Err(message)) = cpus.as_ref().map(affinity::bind) {
+                    team.wire.end(&Event::WorkerError { message });
+                }
+                rank::run(team, rank, context, report_gpus);
+            };
             std::thread::Builder::new()
                 .name(format!("rank {rank}"))
-                .spawn_scoped(scope, move || rank::run(team, rank as u32, context))
+                .spawn_scoped(scope, run)
                 .expect("the system starts a thread per rank");
         }
-        // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
-        team.meet_main(None);
-        report_gpus();
-        team.meet_main(None);
     });
     Ok(())
 }
@@ -106,6 +128,10 @@ fn ranks_devices(job: &Job, devices: &[Device]) -> Result<Vec<Device>, Box<Event
         let message = format!("no GPU {ordinal}: the driver shows {} to this process", devices.len());
         Box::new(Event::WorkerError { message })
     };
+    if job.ranks.is_empty() || job.ranks.end as usize > job.devices.len() {
+        let message = format!("the job names ranks {:?} of {}", job.ranks, job.devices.len());
+        return Err(Box::new(Event::WorkerError { message }));
+    }
     job.devices.iter().map(|ordinal| find(ordinal).ok_or_else(|| missing(ordinal))).collect()
 }
 

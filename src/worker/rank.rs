@@ -4,9 +4,9 @@ use nccl_profiler_ncclsweep::recorder;
 
 use super::check::compare;
 use super::data::{CaseData, POISON};
-use super::stretches::stretches;
 use super::team::Team;
-use super::timing::{self, Call};
+use super::timing::{self, Call, InTurn};
+use super::turns;
 use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
@@ -30,12 +30,9 @@ const WARM_UP_WINDOW: usize = 5;
 const SETTLED: f64 = 0.02;
 
 /// Runs `rank`'s part of the job; a failure ends the process.
-pub(super) fn run(team: &Team, rank: u32, context: Context) {
+pub(super) fn run(team: &Team, rank: u32, context: Context, report_gpus: &dyn Fn()) {
     let done = Rank::start(team, rank, context).and_then(|mut this| {
-        for communicator in 0..team.job.communicators {
-            this.measure_communicator(communicator)?;
-        }
-        Ok(())
+        (0..team.job.communicators).try_for_each(|index| this.measure_communicators(index, report_gpus))
     });
     if let Err(error) = done {
         team.fail(rank, error);
@@ -102,65 +99,81 @@ impl<'a> Rank<'a> {
         self.meet();
     }
 
-    fn measure_communicator(&mut self, index: u32) -> Result<()> {
+    /// One replicate of every case, on communicators made for it.
+    fn measure_communicators(&mut self, index: u32, report_gpus: &dyn Fn()) -> Result<()> {
         self.begin(Phase::Init, index, None);
+        let communicators = (0..self.team.job.in_turn).map(|_| self.join()).collect::<Result<Vec<_>>>()?;
+        let job = &self.team.job;
+        let order = turns::order(job.cases.len(), job.measure.passes, job.salt ^ u64::from(index));
+        for (place, case) in order.into_iter().enumerate() {
+            self.measure_case(index, &communicators, case, place == 0)?;
+        }
+        self.meet();
+        if index + 1 == self.team.job.communicators && self.leads() {
+            // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
+            report_gpus();
+        }
+        self.begin(Phase::Teardown, index, None);
+        for communicator in communicators {
+            self.note(Doing::Destroy);
+            communicator.destroy()?;
+            self.meet();
+        }
+        Ok(())
+    }
+
+    /// Makes a communicator together with the other ranks.
+    fn join(&self) -> Result<Communicator> {
         let id = if self.leads() { Some(UniqueId::create()?) } else { None };
         let id = self.team.share_id(self.rank, id);
         self.note(Doing::Init);
         let communicator = Communicator::init(id, self.rank, self.team.ranks())?;
         self.meet();
-        for case in 0..self.team.job.cases.len() {
-            self.measure_case(index, communicator, case)?;
-        }
-        if index + 1 == self.team.job.communicators {
-            self.team.meet_main(Some(self.rank));
-            self.team.meet_main(Some(self.rank));
-        }
-        self.begin(Phase::Teardown, index, None);
-        self.note(Doing::Destroy);
-        communicator.destroy()?;
-        self.meet();
-        Ok(())
+        Ok(communicator)
     }
 
-    fn measure_case(&mut self, index: u32, communicator: Communicator, case: usize) -> Result<()> {
+    fn measure_case(&mut self, index: u32, communicators: &[Communicator], case: usize, first: bool) -> Result<()> {
         let team = self.team;
         let of = &team.job.cases[case];
         let data_index = self.data_of(case);
-        let call = self.call(communicator, of, data_index);
+        let calls: Vec<Call> = communicators.iter().map(|one| self.call(*one, of, data_index)).collect();
+        let in_turn = InTurn(&calls);
 
-        self.begin(if case == 0 { Phase::First } else { Phase::WarmUp }, index, Some(case));
-        self.fresh(of, data_index)?;
-        self.observed(index, case, false, || {
-            call.enqueue()?;
-            self.synchronize()
-        })?;
-        // A path that spoils the very first call counts as spoiling data, though that call is not timed.
-        let mut checks = self.check_output(of, data_index, Among::First, 0)?;
+        self.begin(if first { Phase::First } else { Phase::WarmUp }, index, Some(case));
+        let mut checks = Checks::default();
+        for (turn, call) in (0..).zip(&calls) {
+            self.fresh(of, data_index)?;
+            self.observed(self.number(index) + turn, case, false, || {
+                call.enqueue()?;
+                self.synchronize()
+            })?;
+            // A path that spoils the very first call counts as spoiling data, though that call is not timed.
+            checks.add(self.check_output(of, data_index, Among::First, turn as usize)?);
+        }
         self.begin(Phase::WarmUp, index, Some(case));
-        let warm_up_calls = self.warm_up(&call)? + 1;
+        let warm_up_calls = self.warm_up(in_turn)? + 1;
 
         let measure = &team.job.measure;
         let (samples, seen) = match of.mode {
-            Mode::Graph => self.time_graph(&call, index, case)?,
+            Mode::Graph => self.time_graph(in_turn, index, case)?,
             Mode::Stream => self.time(index, case, |this, samples| {
                 let marks = &this.marks[..=samples];
-                timing::batches(&call, measure.launches, marks)?;
+                timing::batches(in_turn, this.stream, measure.launches, marks)?;
                 between(marks, measure.launches)
             })?,
             Mode::Sync => self.time(index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
-                timing::lone_calls(&call, &this.team.barrier, &mut micros)?;
+                timing::lone_calls(in_turn, &this.team.barrier, &mut micros)?;
                 Ok(micros)
             })?,
         };
-        let samples = team.slowest(self.rank, samples);
+        let samples = team.slowest(self.rank, &samples);
         checks.add(seen);
 
         self.begin(Phase::Check, index, Some(case));
-        checks.add(self.check_chain(&call, index, case)?);
-        communicator.async_error()?;
-        let checks = team.all_checks(self.rank, checks);
+        checks.add(self.check_chain(in_turn, index, case)?);
+        communicators.iter().try_for_each(|one| one.async_error())?;
+        let checks = team.all_checks(self.rank, &checks);
 
         if let (Some(samples_us), Some(checks)) = (samples, checks) {
             let replicate = Replicate {
@@ -177,10 +190,18 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
+    /// The number of a replicate's first communicator among all of the visit.
+    fn number(&self, index: u32) -> u32 {
+        index * self.team.job.in_turn
+    }
+
     fn call(&self, communicator: Communicator, case: &Case, data: usize) -> Call {
         let bytes = self.team.data[data].bytes();
         let recv = self.recv.part(0, bytes);
+        let (rank, ranks) = (self.rank, self.team.ranks());
         Call {
+            function: case.function,
+            neighbours: ((rank + 1) % ranks, (rank + ranks - 1) % ranks),
             communicator,
             send: match case.placement {
                 Placement::OutOfPlace => self.inputs[data],
@@ -207,13 +228,13 @@ impl<'a> Rank<'a> {
     }
 
     /// Calls eagerly until the times have settled; rank 0's times decide for all. Returns the number of calls.
-    fn warm_up(&self, call: &Call) -> Result<u32> {
+    fn warm_up(&self, calls: InTurn) -> Result<u32> {
         let marks = &self.marks[..2];
         let mut looks: Vec<f64> = Vec::with_capacity(WARM_UP_LOOKS);
         loop {
             self.note(Doing::Enqueue);
             marks[0].record(self.stream)?;
-            call.enqueue_times(WARM_UP_CALLS)?;
+            calls.enqueue_times(WARM_UP_CALLS)?;
             marks[1].record(self.stream)?;
             self.synchronize()?;
             looks.push(marks[1].micros_since(marks[0])?);
@@ -223,10 +244,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    fn time_graph(&mut self, call: &Call, index: u32, case: usize) -> Result<(Vec<f64>, Checks)> {
+    fn time_graph(&mut self, calls: InTurn, index: u32, case: usize) -> Result<(Vec<f64>, Checks)> {
         let measure = &self.team.job.measure;
         self.begin(Phase::Capture, index, Some(case));
-        let graph = self.instantiate(|| self.stream.capture(|| call.enqueue_times(measure.graph_length)))?;
+        let graph = self.instantiate(|| self.stream.capture(|| calls.enqueue_times(measure.graph_length)))?;
         let timed = self.time(index, case, |this, samples| {
             let marks = &this.marks[..=samples];
             timing::replays(graph, this.stream, marks)?;
@@ -250,7 +271,7 @@ impl<'a> Rank<'a> {
         let (of, measure) = (&team.job.cases[case], &team.job.measure);
         let (mut samples, mut checks) = (Vec::with_capacity(measure.samples(of.mode)), Checks::default());
         self.begin(Phase::Timing, index, Some(case));
-        for length in stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
+        for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data)?;
             self.note(Doing::Timing);
             team.barrier.wait();
@@ -289,7 +310,7 @@ impl<'a> Rank<'a> {
         captured: bool,
         untimed: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if self.leads() {
+        if self.team.leads_worker(self.rank) {
             recorder::set_mask(true);
         }
         self.meet();
@@ -297,7 +318,7 @@ impl<'a> Rank<'a> {
         self.note(if captured { Doing::Capture } else { Doing::Enqueue });
         let value = untimed()?;
         self.meet();
-        if self.leads() {
+        if self.team.leads_worker(self.rank) {
             recorder::set_mask(false);
             self.team.report_used(communicator, case, captured);
         }
@@ -321,7 +342,7 @@ impl<'a> Rank<'a> {
 
     /// Runs a chain of all-reduces, each from fresh input into an output of its own, in the way the case is timed (captured
     /// or eager), and compares every output; as often as is asked for.
-    fn check_chain(&mut self, call: &Call, index: u32, case_index: usize) -> Result<Checks> {
+    fn check_chain(&mut self, in_turn: InTurn, index: u32, case_index: usize) -> Result<Checks> {
         let (team, stream, data) = (self.team, self.stream, self.data_of(case_index));
         let case = &team.job.cases[case_index];
         let bytes = team.data[data].bytes();
@@ -329,7 +350,7 @@ impl<'a> Rank<'a> {
         let outputs = self.outputs.part(0, bytes * calls);
         let input = self.inputs[data];
         let enqueue_all = || {
-            (0..calls).try_for_each(|index| {
+            (0..calls).zip(in_turn.0.iter().cycle()).try_for_each(|(index, call)| {
                 let output = outputs.part(index * bytes, bytes);
                 let send = match case.placement {
                     Placement::OutOfPlace => input,
@@ -344,7 +365,7 @@ impl<'a> Rank<'a> {
         let graph = match case.mode {
             Mode::Graph => {
                 let capture = || self.stream.capture(enqueue_all);
-                Some(self.instantiate(|| self.observed(index, case_index, true, capture))?)
+                Some(self.instantiate(|| self.observed(self.number(index), case_index, true, capture))?)
             }
             Mode::Stream | Mode::Sync => None,
         };

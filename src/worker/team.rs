@@ -1,13 +1,16 @@
-//! What the ranks of one worker share: the job, the wire, the barrier, and where they are.
+//! What the ranks of a visit share: the job, the wire, the barrier, and where they are. The same for threads of one worker
+//! and for workers of one rank each.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nccl_profiler_ncclsweep::recorder;
 
 use super::barrier::Barrier;
 use super::data::{self, CaseData};
+use super::shared::Shared;
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
 use crate::proof::Used;
@@ -37,6 +40,20 @@ impl Wire {
         let sent = wire::send(&mut *pipe, event);
         end_process(i32::from(sent.is_err() || *event != Event::Done))
     }
+
+    /// Ends the process with all of its group, as nobody else will: the supervisor is gone, or does not reach this process.
+    pub(super) fn end_with_group(&self, event: &Event) -> ! {
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = wire::send(&mut *pipe, event);
+        end_group();
+        end_process(1)
+    }
+}
+
+/// Ends the process group: of one visit, all that a command of `--wrap` started beside the worker is in it.
+fn end_group() {
+    // The call cannot fail for a group that has this process in it.
+    let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGKILL);
 }
 
 /// Ends the process without exit handlers.
@@ -45,38 +62,27 @@ fn end_process(status: i32) -> ! {
     unsafe { nix::libc::_exit(status) }
 }
 
-/// Shared state of the rank threads.
+/// What the ranks of one worker share, and how they reach those of other workers.
 pub(super) struct Team {
     pub(super) wire: Wire,
     pub(super) job: Job,
     /// Host side of the input data; [`CaseData::index`] says which belongs to a case.
     pub(super) data: Vec<CaseData>,
     pub(super) barrier: Barrier,
-    /// The call each rank is in, a [`Doing`]; none before the ranks are started.
-    doing: Vec<AtomicU8>,
-    /// The ranks and the main thread, which reads the GPUs' state when all is measured. It sleeps, the ranks' own spins.
-    measured: std::sync::Barrier,
-    at: Mutex<At>,
-    id: Mutex<Option<UniqueId>>,
-    samples: Vec<Mutex<Vec<f64>>>,
-    checks: Mutex<Checks>,
-    settled: AtomicBool,
+    shared: Shared,
+    /// Communicators of this worker by NCCL's hash, as the profiler plugin names them.
+    hashes: Mutex<HashMap<u64, u32>>,
 }
 
 impl Team {
-    pub(super) fn new(wire: Wire, job: Job) -> Self {
+    pub(super) fn new(wire: Wire, job: Job, shared: Shared) -> Self {
         let ranks = job.devices.len() as u32;
         Self {
             wire,
             data: data::for_cases(&job.cases, ranks, job.salt),
-            barrier: Barrier::new(ranks),
-            doing: (0..ranks).map(|_| AtomicU8::new(Doing::Start as u8)).collect(),
-            measured: std::sync::Barrier::new(ranks as usize + 1),
-            at: Mutex::new(At { phase: Phase::Start, communicator: 0, case: None, rank: None }),
-            id: Mutex::new(None),
-            samples: (0..ranks).map(|_| Mutex::default()).collect(),
-            checks: Mutex::default(),
-            settled: AtomicBool::new(false),
+            barrier: Barrier::new(ranks, shared.barrier()),
+            shared,
+            hashes: Mutex::default(),
             job,
         }
     }
@@ -85,21 +91,26 @@ impl Team {
         self.job.devices.len() as u32
     }
 
+    /// Whether `rank` does what is done once in every worker.
+    pub(super) fn leads_worker(&self, rank: u32) -> bool {
+        rank == self.job.ranks.start
+    }
+
     /// Where the team is, as seen from `rank`.
     pub(super) fn at(&self, rank: Option<u32>) -> At {
-        At { rank, ..*lock(&self.at) }
+        At { rank, ..unpack(self.shared.at().load(Ordering::Relaxed)) }
     }
 
     /// Begins a phase. Called by rank 0 alone.
     pub(super) fn begin(&self, phase: Phase, communicator: u32, case: Option<usize>) {
         let at = At { phase, communicator, case, rank: None };
-        *lock(&self.at) = at;
+        self.shared.at().store(pack(at), Ordering::Relaxed);
         self.wire.send(&Event::Phase { at });
     }
 
     /// Notes what `rank` does next. Never called between the first mark of a timed region and its last.
     pub(super) fn note(&self, rank: u32, doing: Doing) {
-        self.doing[rank as usize].store(doing as u8, Ordering::Relaxed);
+        self.shared.note(rank, doing);
     }
 
     /// Waits for the other ranks.
@@ -108,13 +119,9 @@ impl Team {
         self.barrier.wait();
     }
 
-    /// What all ranks are doing.
+    /// What all ranks are doing, those of other workers too.
     pub(super) fn doing(&self) -> Vec<RanksDoing> {
-        let of_rank = |doing: &AtomicU8| {
-            let number = usize::from(doing.load(Ordering::Relaxed));
-            Doing::ALL.get(number).copied().unwrap_or(Doing::Start)
-        };
-        RanksDoing::of(self.doing.iter().map(of_rank))
+        RanksDoing::of(self.shared.doing())
     }
 
     /// Sent by the thread that has the failure, after which the process is gone.
@@ -124,11 +131,11 @@ impl Team {
 
     /// Hands rank 0's unique id to every rank.
     pub(super) fn share_id(&self, rank: u32, own: Option<UniqueId>) -> UniqueId {
-        if own.is_some() {
-            *lock(&self.id) = own;
+        if let Some(own) = own {
+            self.shared.store_id(own);
         }
         self.meet(rank);
-        let id = lock(&self.id).expect("rank 0 stored it before the barrier");
+        let id = self.shared.id();
         self.meet(rank);
         id
     }
@@ -138,42 +145,41 @@ impl Team {
     /// One barrier is enough: rank 0 can only say the next thing after another collective, in which every rank takes part.
     pub(super) fn agree(&self, rank: u32, settled: Option<bool>) -> bool {
         if let Some(settled) = settled {
-            self.settled.store(settled, Ordering::Release);
+            self.shared.settled().store(settled.into(), Ordering::Release);
         }
         self.meet(rank);
-        self.settled.load(Ordering::Acquire)
+        self.shared.settled().load(Ordering::Acquire) != 0
     }
 
     /// Gathers the ranks' samples of one region; rank 0 gets the maximum over ranks, sample by sample.
-    pub(super) fn slowest(&self, rank: u32, own: Vec<f64>) -> Option<Vec<f64>> {
-        *lock(&self.samples[rank as usize]) = own;
+    pub(super) fn slowest(&self, rank: u32, own: &[f64]) -> Option<Vec<f64>> {
+        self.shared.store_samples(rank, own);
         self.meet(rank);
-        let slowest = (rank == 0).then(|| {
-            let first = std::mem::take(&mut *lock(&self.samples[0]));
-            self.samples[1..].iter().fold(first, |mut slowest, other| {
-                slowest.iter_mut().zip(lock(other).iter()).for_each(|(a, b)| *a = a.max(*b));
-                slowest
-            })
-        });
+        let slowest = (rank == 0).then(|| self.shared.slowest());
         self.meet(rank);
         slowest
     }
 
     /// Gathers what the ranks' checks found; rank 0 gets the sum.
-    pub(super) fn all_checks(&self, rank: u32, own: Checks) -> Option<Checks> {
-        lock(&self.checks).add(own);
+    pub(super) fn all_checks(&self, rank: u32, own: &Checks) -> Option<Checks> {
+        self.shared.store_checks(rank, own);
         self.meet(rank);
-        let all = (rank == 0).then(|| std::mem::take(&mut *lock(&self.checks)));
+        let all = (rank == 0).then(|| self.shared.all_checks());
         self.meet(rank);
         all
     }
 
-    /// Reports what the profiler plugin recorded of all ranks since it was last asked. Called by rank 0 alone.
+    /// Reports what the profiler plugin recorded of this worker's ranks since it was last asked: of `communicator`, or of
+    /// those that take turns from it on when the calls were captured. Called by the rank that leads the worker.
     pub(super) fn report_used(&self, communicator: u32, case: usize, captured: bool) {
         let mut by_use: Vec<UsedBy> = Vec::new();
+        let mut hashes = lock(&self.hashes);
         for collective in recorder::take().collectives.iter().filter(|c| c.function.as_str() == "AllReduce") {
             let (used, rank) = (Used::recorded(collective, captured), collective.rank.unsigned_abs());
-            match by_use.iter_mut().find(|by| by.used == used) {
+            let known = hashes.entry(collective.communicator.hash);
+            let communicator =
+                if captured { *known.or_insert(communicator) } else { *known.insert_entry(communicator).get() };
+            match by_use.iter_mut().find(|by| by.used == used && by.communicators == [communicator]) {
                 Some(by) if by.ranks.contains(&rank) => {}
                 Some(by) => by.ranks.push(rank),
                 None => by_use.push(UsedBy { case, communicators: vec![communicator], ranks: vec![rank], used }),
@@ -184,17 +190,37 @@ impl Team {
             self.wire.send(&Event::Used { used });
         }
     }
+}
 
-    /// Returns once every rank and the main thread have called it.
-    pub(super) fn meet_main(&self, rank: Option<u32>) {
-        if let Some(rank) = rank {
-            self.note(rank, Doing::Barrier);
-        }
-        self.measured.wait();
-    }
+/// Phase, communicator, and case with one added, so that no case is zero.
+fn pack(at: At) -> u64 {
+    let case = at.case.map_or(0, |case| case as u64 + 1);
+    (at.phase as u64) << 56 | u64::from(at.communicator) << 32 | case
+}
+
+fn unpack(word: u64) -> At {
+    let phase = Phase::ALL.get((word >> 56) as usize).copied().unwrap_or(Phase::Start);
+    let case = (word as u32 as usize).checked_sub(1);
+    At { phase, communicator: (word >> 32) as u32 & 0xff_ffff, case, rank: None }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic ends the process, so a poisoned lock is never seen by anyone who could act on it.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_word() {
+        for phase in Phase::ALL {
+            for (communicator, case) in [(0, None), (999, Some(0)), (5, Some(4_000_000))] {
+                let at = At { phase, communicator, case, rank: None };
+                assert_eq!(unpack(pack(at)), at);
+            }
+        }
+        assert_eq!(unpack(0).phase, Phase::Start, "what nobody has written yet");
+    }
 }

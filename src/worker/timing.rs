@@ -3,14 +3,17 @@
 use nix::time::{ClockId, clock_gettime};
 
 use super::barrier::Barrier;
-use crate::collective::{Dtype, Op};
+use crate::collective::{Dtype, Function, Op};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::Communicator;
 use crate::gpu::cuda::{DeviceBuffer, Event, GraphExec, Stream};
 
-/// One rank's part of an all-reduce, ready to be enqueued.
+/// One rank's part of an all-reduce or exchange, ready to be enqueued.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
+    pub(super) function: Function,
+    /// The rank to send to, and the one to receive from.
+    pub(super) neighbours: (u32, u32),
     pub(super) communicator: Communicator,
     pub(super) send: DeviceBuffer,
     pub(super) recv: DeviceBuffer,
@@ -23,11 +26,21 @@ pub(super) struct Call {
 impl Call {
     #[inline]
     pub(super) fn enqueue(&self) -> Result<(), GpuError> {
-        self.communicator.all_reduce(self.send, self.recv, self.count, self.dtype, self.op, self.stream)
+        let Self { communicator, send, recv, count, dtype, stream, .. } = *self;
+        match self.function {
+            Function::AllReduce => communicator.all_reduce(send, recv, count, dtype, self.op, stream),
+            Function::SendRecv => communicator.send_recv(send, recv, count, dtype, self.neighbours, stream),
+        }
     }
+}
 
-    pub(super) fn enqueue_times(&self, times: u32) -> Result<(), GpuError> {
-        (0..times).try_for_each(|_| self.enqueue())
+/// The same all-reduce on each of the communicators that take turns: the first call goes to the first of them.
+#[derive(Clone, Copy)]
+pub(super) struct InTurn<'a>(pub(super) &'a [Call]);
+
+impl InTurn<'_> {
+    pub(super) fn enqueue_times(self, times: u32) -> Result<(), GpuError> {
+        self.0.iter().cycle().take(times as usize).try_for_each(Call::enqueue)
     }
 }
 
@@ -42,17 +55,17 @@ pub(super) fn replays(graph: GraphExec, stream: Stream, marks: &[Event]) -> Resu
 }
 
 /// Mode `stream`: `launches` back to back between every two marks. The batch before the first mark aligns the ranks.
-pub(super) fn batches(call: &Call, launches: u32, marks: &[Event]) -> Result<(), GpuError> {
+pub(super) fn batches(calls: InTurn, stream: Stream, launches: u32, marks: &[Event]) -> Result<(), GpuError> {
     for mark in marks {
-        call.enqueue_times(launches)?;
-        mark.record(call.stream)?;
+        calls.enqueue_times(launches)?;
+        mark.record(stream)?;
     }
-    call.stream.synchronize()
+    stream.synchronize()
 }
 
 /// Mode `sync`: lone calls, each from a common barrier to this rank's completion, in µs of the host's raw clock.
-pub(super) fn lone_calls(call: &Call, barrier: &Barrier, micros: &mut [f64]) -> Result<(), GpuError> {
-    for slot in micros {
+pub(super) fn lone_calls(calls: InTurn, barrier: &Barrier, micros: &mut [f64]) -> Result<(), GpuError> {
+    for (slot, call) in micros.iter_mut().zip(calls.0.iter().cycle()) {
         barrier.wait();
         let start = raw_clock_us();
         call.enqueue()?;

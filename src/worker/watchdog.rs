@@ -13,7 +13,7 @@ use crate::wire::{self, Event, Question, Received};
 pub(super) fn start(stdin: std::io::BufReader<Stdin>, team: Arc<Team>) {
     let answer_all = move || {
         let asked_for = answer(stdin, &team);
-        team.wire.end(&Event::WorkerError { message: asked_for });
+        team.wire.end_with_group(&Event::WorkerError { message: asked_for });
     };
     std::thread::Builder::new().name("watchdog".to_owned()).spawn(answer_all).expect("the system starts a thread");
 }

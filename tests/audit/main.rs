@@ -219,6 +219,17 @@ fn a_plugin_that_is_set_already_stays_and_is_told() {
 }
 
 #[test]
+fn an_executable_without_its_plugin_says_where_it_looked() {
+    let stage = Stage::new();
+    let alone = stage.folder.path().join("ncclsweep");
+    fs::copy(PROGRAM, &alone).unwrap();
+    let output = Command::new(&alone).args(["audit", "--out", "audit", "--", "true"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("libnccl_profiler_ncclsweep.so") && stderr.contains("lib/ncclsweep"), "{stderr}");
+}
+
+#[test]
 fn exec_gives_the_set_to_every_process_and_becomes_the_command() {
     let stage = Stage::new();
     let ran =

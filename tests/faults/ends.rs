@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ncclsweep::record::journal::Journal;
+use ncclsweep::record::pairs::Suspect;
 use ncclsweep::record::run::{Run, Verdict};
 use ncclsweep::record::visit::{Outcome, Visit};
 use nix::sys::signal::{Signal, kill};
@@ -119,4 +120,91 @@ fn sets_of_a_way_on_which_two_crashed_alike_are_not_run() {
     assert!(
         run.cells.iter().any(|cell| cell.verdict_reason.as_deref().is_some_and(|why| why.starts_with("not run: 2")))
     );
+}
+
+#[test]
+fn a_set_that_failed_is_isolated_to_its_gpu_or_pair() {
+    for (fault, failed, told) in [
+        ("wrong@first,gpus=2,when=NCCL_PROTO=LL", vec![[1, 2], [2, 3], [0, 2]], Suspect::Gpus(vec![2])),
+        ("hang@first,gpus=1+3,when=NCCL_PROTO=LL", vec![[1, 3]], Suspect::Pairs(vec![[1, 3]])),
+    ] {
+        let (_home, code, visits, run) = run(fault, "--rounds 1 --seed 7 --deadline 4s --isolate");
+        assert_eq!(code, Some(4), "{fault}");
+        assert_eq!(visits.len(), 2, "pairs are no visits");
+        let bad: Vec<_> = run.pairs.iter().filter(|pair| !pair.outcome.is_completed()).map(|pair| pair.gpus).collect();
+        assert_eq!((run.pairs.len(), bad), (6, failed), "{fault}");
+        assert_eq!(Suspect::of(&run.pairs.iter().collect::<Vec<_>>()), told);
+        assert!(run.complete);
+    }
+}
+
+#[test]
+fn a_run_is_isolated_afterwards_too_and_pairs_are_tried_once() {
+    let (home, code, _, run) = run("segv@first,gpus=0,when=NCCL_PROTO=LL", "--rounds 1 --seed 7");
+    assert_eq!((code, run.pairs.len()), (Some(4), 0));
+    let again = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+        command.args(["--resume", "run", "--isolate", "--quiet"]).current_dir(home.path());
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path().join("tmp"));
+        command.env("NCCLSWEEP_EMULATE_FAULT", "segv@first,gpus=0,when=NCCL_PROTO=LL");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        let document = std::fs::read(home.path().join("run/run.json")).unwrap();
+        let run: Run = serde_json::from_slice(&document).unwrap();
+        (run.pairs, String::from_utf8(output.stdout).unwrap())
+    };
+    let (pairs, shown) = again();
+    assert_eq!(Suspect::of(&pairs.iter().collect::<Vec<_>>()), Suspect::Gpus(vec![0]));
+    assert!(shown.contains("suspect") && shown.contains("--devices 1,2,3"), "{shown}");
+    assert_eq!(again().0, pairs);
+}
+
+#[test]
+fn a_soak_goes_on_through_wrong_data_and_counts_it() {
+    let (_home, code, visits, run) = run("wrong@replay,p=0.02,when=NCCL_PROTO=LL", "--soak 4s --seed 7");
+    assert_eq!(code, Some(4));
+    let of = |set: usize| visits.iter().filter(move |visit| visit.arm.set == set);
+    assert!(of(0).count() >= 2 && of(0).all(|visit| visit.outcome == Outcome::Completed));
+    let wrong = of(1).filter(|visit| visit.outcome == Outcome::WrongData).count();
+    assert!(of(1).count() >= 2 && wrong >= 1, "{wrong} of {}", of(1).count());
+    let seconds = visits.iter().map(|visit| visit.seconds).sum::<f64>();
+    assert!(seconds >= 4.0 && seconds - visits.last().unwrap().seconds < 4.0, "{seconds} s");
+    let cell = run.cells.iter().find(|cell| cell.arm.set == 1).unwrap();
+    assert!(cell.verdict == Verdict::Invalid && cell.wrong_outputs > 0 && cell.wrong_outputs < cell.checked_outputs);
+    assert_eq!(run.cells[0].verdict, Verdict::Baseline);
+    // Every size of every communicator three times, and a look after each of the two samples.
+    assert!(of(0).all(|visit| visit.replicates.len() == 3));
+}
+
+#[test]
+fn a_soak_without_wrong_data_holds_and_compares_no_times() {
+    let (_home, code, visits, run) = run("", "--soak 1s --seed 7");
+    assert_eq!(code, Some(0));
+    assert!(visits.len() >= 2 && run.complete);
+    assert!(run.cells.iter().all(|cell| cell.ratio.is_none() && cell.wrong_outputs == 0 && cell.checked_outputs > 0));
+}
+
+#[test]
+fn what_a_command_started_beside_the_worker_goes_with_a_killed_supervisor_too() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("tmp")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
+    command.args(LEAST.split(' ')).args(["--wrap", r#"sh -c 'sleep 600 & "$@"; exit 1' sh"#]).current_dir(home.path());
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
+    command.env("TMPDIR", home.path().join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", "hang@init");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_worker(home.path());
+    // The worker must have its job: until then nothing of it knows of a supervisor.
+    std::thread::sleep(Duration::from_millis(500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(left_over(home.path()), None);
+    let abandoned = std::fs::read_dir(home.path().join("tmp")).unwrap().count();
+    assert_eq!(abandoned, 1, "a killed run cannot take its folder away");
+    assert_eq!(start(home.path(), "", "--rounds 1").wait().unwrap().code(), Some(5));
+    assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0, "the next one does");
 }

@@ -34,12 +34,23 @@ fn strike_all(faults: Vec<Fault>) {
 }
 
 fn of(wanted: impl Fn(&Fault) -> bool) -> Vec<Fault> {
-    matrix::all().into_iter().filter(wanted).collect()
+    matrix::all().into_iter().filter(|fault| !fault.processes && wanted(fault)).collect()
 }
 
 #[test]
 fn a_hang_in_any_phase_ends_at_its_deadline() {
     strike_all(of(|fault| fault.kind == "hang" && (fault.one || fault.phase == "load")));
+}
+
+#[test]
+fn a_fault_of_one_process_ends_all_of_them() {
+    let of_one = |fault: &Fault| fault.processes && fault.one;
+    let wanted = |fault: &Fault| match fault.phase {
+        "init" | "replay" | "destroy" => matches!(fault.kind, "hang" | "segv" | "exit"),
+        "first" => true,
+        _ => false,
+    };
+    strike_all(matrix::all().into_iter().filter(|fault| of_one(fault) && wanted(fault)).collect());
 }
 
 #[test]

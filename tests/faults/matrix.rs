@@ -46,6 +46,8 @@ pub struct Fault {
     pub phase: &'static str,
     /// Rank 3 alone, or all.
     pub one: bool,
+    /// Ranks are processes, not threads.
+    pub processes: bool,
 }
 
 /// All fields in which the fault can strike and must be noticed.
@@ -54,7 +56,8 @@ pub fn all() -> Vec<Fault> {
     fields
         .filter(|(kind, phase)| is_meaningful(kind, phase))
         // Loading the driver is of the process, not of a rank.
-        .flat_map(|(kind, phase)| [true, false].map(|one| Fault { kind, phase, one }))
+        .flat_map(|(kind, phase)| [true, false].map(|one| Fault { kind, phase, one, processes: false }))
+        .flat_map(|fault| [false, true].map(|processes| Fault { processes, ..fault }))
         .filter(|fault| !(fault.one && fault.phase == "load"))
         .collect()
 }
@@ -92,6 +95,8 @@ impl Fault {
             ("async-error" | "nccl-error" | "cuda-error" | "gpu-lost", Outcome::Failed { .. }) => true,
             ("garbage" | "torn", Outcome::BrokenWire { .. }) => true,
             ("log-flood", Outcome::Flooded { mib, .. }) => *mib >= 256,
+            // On a machine that writes slowly the deadline comes first.
+            ("log-flood", Outcome::TimedOut { .. }) => true,
             ("slow:20", Outcome::Completed) => true,
             _ => false,
         }
@@ -130,6 +135,7 @@ fn start(program: &Path, fault: &Fault, folder: &Path) -> Result<Option<i32>, St
     command.args(arguments.split(' ')).args(["--out", "run", "--deadline", &deadline]).current_dir(folder);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder).env("TMPDIR", &temporary);
     command.env("NCCLSWEEP_EMULATE_FAULT", fault.variable());
+    command.args(["--launch", if fault.processes { "processes" } else { "threads" }]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
     let limit = Instant::now() + Duration::from_secs(60);

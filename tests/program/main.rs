@@ -3,6 +3,7 @@
 //! Every run starts in a cleared environment, in a folder of its own, with a fixed seed. Several `--nccl` in one run are not
 //! tested here: the emulator is one library; see `results/` for runs of real ones.
 
+mod affinity;
 mod bad_values;
 mod cases;
 mod doctor;
@@ -10,8 +11,11 @@ mod environment;
 mod failures;
 mod interrupt;
 mod output;
+mod pairs;
+mod processes;
 mod settings;
 mod support;
+mod takeaway;
 mod topo;
 mod usage;
 mod verdicts;

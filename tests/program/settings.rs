@@ -1,5 +1,6 @@
 //! The way of an env set: what a worker has in its own environment is what was asked for.
 
+use ncclsweep::proof::State;
 use ncclsweep::record::run::{Applied, Run};
 use ncclsweep::record::visit::Visit;
 
@@ -133,4 +134,25 @@ fn a_line_that_nccl_passes_over_sets_nothing_here_either() {
     let run = program.run().document();
     let proof = &run.proofs[1].variables[0].what;
     assert!(!proof.evidence.iter().any(|line| line.contains(".nccl.conf")), "{:?}", proof.evidence);
+}
+
+#[test]
+fn a_level_is_held_against_the_wiring_of_the_box() {
+    // Two pairs of GPUs, each below a switch of its own.
+    for (level, peers, host_memory) in [("PIX", true, true), ("PHB", true, false), ("LOC", false, true)] {
+        let program = Program::emulated("--gpus 4 --sizes 7168x1 --rounds 1 --communicators 1 --seed 7").keeping(OUT);
+        let run = program.args(["--set", &format!("level:NCCL_P2P_LEVEL={level}")]).run().document();
+        let proof = &run.proofs[1].variables[0].what;
+        assert_eq!((proof.name.as_str(), proof.state), ("NCCL_P2P_LEVEL", State::Applied), "{level}: {:?}", proof.why);
+        let used = proof.evidence.iter().find(|line| line.starts_with("used: pairs")).unwrap();
+        assert_eq!((used.contains("P2P"), used.contains("SHM")), (peers, host_memory), "{level}: {used}");
+    }
+}
+
+#[test]
+fn through_host_memory_the_size_of_buffers_proves_buffsize() {
+    let program = Program::least("--base NCCL_P2P_DISABLE=1 --set large:NCCL_PROTO=Simple,NCCL_BUFFSIZE=8388608");
+    let run = program.keeping(OUT).run().document();
+    let proof = run.proofs[1].variables.iter().find(|of| of.what.name == "NCCL_BUFFSIZE").unwrap();
+    assert_eq!(proof.what.state, State::Applied, "{:?}", proof.what);
 }

@@ -4,6 +4,7 @@
 use clap::{Parser, Subcommand};
 
 mod calibrate;
+mod fuzz;
 mod replay;
 mod simulate;
 mod soak;
@@ -25,6 +26,8 @@ enum Chore {
     Simulate(simulate::Args),
     /// Cut recorded rounds into disjoint runs and judge each as if it had been measured alone
     Replay(replay::Args),
+    /// Run the fuzz targets of fuzz/
+    Fuzz(fuzz::Args),
     /// Try to lose results: every fault in every phase, kills at random moments
     Soak(soak::Args),
     /// This program and nccl-tests' all_reduce_perf by turns on the same GPUs
@@ -32,10 +35,12 @@ enum Chore {
 }
 
 fn main() -> miette::Result<()> {
+    soak::server::serve_if_asked();
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,
         Chore::Replay(args) => replay::run(&args)?,
+        Chore::Fuzz(args) => fuzz::run(&args)?,
         Chore::Soak(args) => soak::run(&args)?,
         Chore::Versus(args) => versus::run(&args)?,
     }

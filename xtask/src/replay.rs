@@ -96,12 +96,12 @@ fn rounds(journal: &Journal, plan: &Plan, alone: &Plan, set: usize) -> Result<Ve
         let entries = journal
             .entries()
             .iter()
-            .filter(|entry| entry.arm == Arm { set, library: 0 } && !entry.untimed && entry.completed);
+            .filter(|entry| entry.arm == Arm { set, ..Arm::default() } && !entry.untimed && entry.completed);
         entries.map(|entry| journal.read(entry)).collect()
     };
     let case = |old: usize| alone.cases.iter().position(|case| *case == plan.cases[old]);
     let renamed = |mut visit: Visit, set: usize| {
-        visit.arm = Arm { set, library: 0 };
+        visit.arm = Arm { set, ..Arm::default() };
         visit.replicates.retain_mut(|replicate| case(replicate.case).map(|new| replicate.case = new).is_some());
         visit
     };
@@ -179,7 +179,7 @@ fn one(plan: &Plan, rounds: &[Round]) -> Result<Option<(Vec<Verdict>, u32)>> {
         taken = look;
         let judged = judge(plan, &tally)?;
         if judged.all_decided_but(&[]) || Looks::Auto.next(taken).is_none() {
-            let arm = Arm { set: 1, library: 0 };
+            let arm = Arm { set: 1, ..Arm::default() };
             let verdicts = (0..plan.cases.len()).filter_map(|case| judged.verdict(arm, case));
             return Ok(Some((verdicts.collect(), taken)));
         }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::rendezvous::BatchArrival;
-use super::{Engine, View};
+use super::{Dtype, Engine, View};
 use crate::clock::Nanos;
+use crate::fault::Moment;
+use crate::noise::Mode;
 
 /// One send or receive.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +15,7 @@ pub(crate) struct Part {
     pub peer: usize,
     pub address: u64,
     pub bytes: usize,
+    pub dtype: Dtype,
 }
 
 /// What one rank sends and receives in one call.
@@ -27,13 +30,16 @@ pub(crate) struct Batch {
 
 impl Engine {
     /// A rank's stream has reached its sends and receives; they run once all their partners are there too.
-    pub(super) fn arrive_batch(&mut self, stream: usize, batch: Arc<Batch>, at: Nanos) -> bool {
+    pub(super) fn arrive_batch(&mut self, stream: usize, batch: Arc<Batch>, at: Nanos, mode: Mode) -> bool {
         let (index, rank) = (batch.group, batch.rank);
         let Some(group) = self.groups.get_mut(index).filter(|group| !group.aborted) else {
             self.streams[stream].consume(1, at);
             return true;
         };
-        group.batches[rank] = Some(BatchArrival { stream, at, batch });
+        group.batches[rank] = Some(BatchArrival { stream, at, mode, batch });
+        if group.hung {
+            return false;
+        }
         if let Some(members) = partners(&group.batches, rank) {
             self.run_batches(index, &members);
         }
@@ -43,15 +49,32 @@ impl Engine {
 
     fn run_batches(&mut self, index: usize, members: &[usize]) {
         let group = &mut self.groups[index];
+        let first = group.batches[members[0]].as_ref();
+        let largest = first.into_iter().flat_map(|arrival| &arrival.batch.parts).map(|part| part.bytes).max();
+        let mode = first.map_or(Mode::Stream, |arrival| arrival.mode);
+        let moment = group.moment(mode, largest.unwrap_or(0));
+        let streams = members.iter().filter_map(|&rank| Some((rank, group.batches[rank].as_ref()?.stream))).collect();
+        let Some(slow) = self.strike_at(index, moment, streams) else { return };
+        let group = &mut self.groups[index];
         let arrivals: Vec<BatchArrival> = members.iter().filter_map(|&rank| group.batches[rank].take()).collect();
+        let (number, settings) = (group.number, self.settings);
+        let noise = settings.noise.communicator(settings.seed, mode, number, moment.bytes);
         let start = arrivals.iter().map(|arrival| arrival.at).max().unwrap_or(0);
         let took = arrivals.iter().map(|arrival| arrival.batch.micros).fold(0.0, f64::max);
         for (to, view) in self.deliveries(&arrivals) {
             self.memory.write(to, &view);
         }
         for arrival in &arrivals {
-            self.streams[arrival.stream].consume(1, start + (took * 1e3) as Nanos);
+            self.spoil_received(arrival, moment);
+            self.streams[arrival.stream].consume(1, start + (took * noise * slow * 1e3) as Nanos);
             self.ready.push(arrival.stream);
+        }
+    }
+
+    fn spoil_received(&mut self, arrival: &BatchArrival, moment: Moment) {
+        for part in arrival.batch.parts.iter().filter(|part| !part.sends) {
+            let moment = Moment { rank: arrival.batch.rank, ..moment };
+            self.spoil(part.address, part.bytes / part.dtype.size(), part.dtype, moment);
         }
     }
 

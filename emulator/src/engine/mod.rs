@@ -6,6 +6,7 @@
 
 mod batch;
 mod data;
+mod elsewhere;
 mod memory;
 mod reduce;
 mod rendezvous;

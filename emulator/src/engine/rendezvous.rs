@@ -6,6 +6,7 @@ use super::{Batch, Dtype, Engine, Operation, View};
 use crate::clock::Nanos;
 use crate::fault::{self, Kind, Moment, Phase};
 use crate::noise::Mode;
+use crate::remote::{self, Link};
 
 /// One rank's all-reduce.
 #[derive(Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub(crate) struct Collective {
     pub operation: Operation,
     /// What it truly takes on the device, µs, without noise.
     pub micros: f64,
+    /// Algorithm, protocol and channels.
+    pub choice: u64,
 }
 
 impl Collective {
@@ -26,24 +29,30 @@ impl Collective {
         self.count * self.dtype.size()
     }
 
-    fn agrees(&self, other: &Collective) -> bool {
-        (self.count, self.dtype, self.operation) == (other.count, other.dtype, other.operation)
+    pub(super) fn agrees(&self, other: &Collective) -> bool {
+        self.kind() == other.kind()
+    }
+
+    pub(super) fn kind(&self) -> remote::Kind {
+        let Collective { count, dtype, operation, choice, .. } = *self;
+        remote::Kind { count, dtype, operation, choice }
     }
 }
 
 /// A rank waiting at its collective.
 pub(super) struct Arrival {
     pub stream: usize,
-    at: Nanos,
-    collective: Arc<Collective>,
-    times: u32,
-    mode: Mode,
+    pub at: Nanos,
+    pub collective: Arc<Collective>,
+    pub times: u32,
+    pub mode: Mode,
 }
 
 /// A rank waiting at its sends and receives.
 pub(super) struct BatchArrival {
     pub stream: usize,
     pub at: Nanos,
+    pub mode: Mode,
     pub batch: Arc<Batch>,
 }
 
@@ -51,6 +60,13 @@ pub(super) struct BatchArrival {
 pub(crate) struct Group {
     /// Counted from 0 in the order of the unique ids of the process.
     pub number: u64,
+    /// To the ranks of other processes; and which ranks are of this one.
+    pub(super) link: Option<Arc<Link>>,
+    own: Vec<bool>,
+    /// Communicators of this process's ranks that are still there.
+    pub(super) left: usize,
+    /// The collective that all ranks of this process have come to, and the hub has yet to answer.
+    pub(super) told: Option<Moment>,
     /// The GPUs of its ranks, a bit each.
     gpus: u64,
     pub(super) arrivals: Vec<Option<Arrival>>,
@@ -65,7 +81,7 @@ pub(crate) struct Group {
     pub async_error: u32,
     pub aborted: bool,
     /// A fault keeps it from ever running again.
-    hung: bool,
+    pub(super) hung: bool,
 }
 
 /// The inputs of a reduction and its result.
@@ -85,11 +101,15 @@ const NCCL_UNHANDLED_CUDA_ERROR: u32 = 1;
 const NCCL_REMOTE_ERROR: u32 = 6;
 
 impl Group {
-    pub(crate) fn new(number: u64, gpus: &[usize]) -> Group {
-        let ranks = gpus.len();
+    pub(crate) fn new(number: u64, gpus: &[usize], own: Vec<bool>, link: Option<Arc<Link>>) -> Group {
+        let ranks = own.len();
         Group {
             number,
             gpus: gpus.iter().fold(0, |all, gpu| all | 1 << gpu),
+            link,
+            left: own.iter().filter(|own| **own).count(),
+            own,
+            told: None,
             arrivals: (0..ranks).map(|_| None).collect(),
             batches: (0..ranks).map(|_| None).collect(),
             calls: 0,
@@ -131,10 +151,10 @@ impl Engine {
             return false;
         }
         group.arrivals[rank] = Some(Arrival { stream, at, collective, times, mode });
-        if group.hung || group.arrivals.iter().any(Option::is_none) {
+        if group.hung || group.told.is_some() || !group.all_are_there() {
             return false;
         }
-        self.run_collective(index)
+        if group.link.is_some() { self.tell_hub(index) } else { self.run_collective(index) }
     }
 
     fn run_collective(&mut self, index: usize) -> bool {
@@ -161,6 +181,7 @@ impl Engine {
         let noise = settings.noise.communicator(settings.seed, mode, number, leader.bytes())
             * settings.noise.call(settings.seed, mode, number, call);
         let eager = if mode == Mode::Graph { 1.0 } else { 1.0 + settings.machine.host.eager_share };
+        let slow = slow * self.slowed_by_others();
         let took = leader.micros * f64::from(times) * noise * eager * slow * 1e3;
         for arrival in &arrivals {
             self.streams[arrival.stream].consume(times, start + took as Nanos);
@@ -209,8 +230,13 @@ impl Engine {
 }
 
 impl Group {
+    /// Whether all ranks of this process have come.
+    fn all_are_there(&self) -> bool {
+        self.arrivals.iter().zip(&self.own).all(|(arrival, own)| arrival.is_some() || !own)
+    }
+
     /// Counts a collective and says which moment it is for the faults.
-    fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
+    pub(super) fn moment(&mut self, mode: Mode, bytes: usize) -> Moment {
         let (phase, nth) = if mode == Mode::Graph {
             self.replays += 1;
             (Phase::Replay, self.replays)
@@ -244,17 +270,18 @@ impl Group {
 /// What a fault does to a collective of all ranks.
 impl Engine {
     /// Applies faults that hit a running collective; the factor on its time, or None when it never ends.
-    fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
+    pub(super) fn strike(&mut self, index: usize, moment: Moment) -> Option<f64> {
+        let arrivals = self.groups[index].arrivals.iter().enumerate();
+        let places = arrivals.filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream))).collect();
+        self.strike_at(index, moment, places)
+    }
+
+    /// The same for ranks and their streams.
+    pub(super) fn strike_at(&mut self, index: usize, moment: Moment, places: Vec<(usize, usize)>) -> Option<f64> {
         let mut slow = 1.0;
         if self.settings.faults.is_empty() {
             return Some(slow);
         }
-        let places: Vec<(usize, usize)> = self.groups[index]
-            .arrivals
-            .iter()
-            .enumerate()
-            .filter_map(|(rank, a)| Some((rank, a.as_ref()?.stream)))
-            .collect();
         for (rank, stream) in places {
             for fault in
                 self.settings.faults.iter().filter(|f| f.strikes(&Moment { rank, ..moment }, self.settings.seed))
@@ -293,21 +320,26 @@ impl Engine {
     }
 
     /// Changes one element of a rank's result where a fault says so.
-    fn spoil_result(&mut self, arrival: &Arrival, moment: Moment) {
+    pub(super) fn spoil_result(&mut self, arrival: &Arrival, moment: Moment) {
         if self.settings.faults.is_empty() {
             return;
         }
         let collective = &arrival.collective;
         let moment = Moment { rank: collective.rank, ..moment };
+        self.spoil(collective.receive, collective.count, collective.dtype, moment);
+    }
+
+    /// Changes one of the elements that a rank has received where a fault says so.
+    pub(super) fn spoil(&mut self, receive: u64, count: usize, dtype: Dtype, moment: Moment) {
         let hit =
             self.settings.faults.iter().find(|fault| {
                 matches!(fault.kind, Kind::Wrong | Kind::Nan) && fault.strikes(&moment, self.settings.seed)
             });
         let Some(kind) = hit.map(|fault| fault.kind) else { return };
-        let size = collective.dtype.size();
-        let at = collective.receive + (collective.count / 2 * size) as u64;
+        let size = dtype.size();
+        let at = receive + (count / 2 * size) as u64;
         if kind == Kind::Nan {
-            self.memory.write(at, &View::of(collective.dtype.nan()));
+            self.memory.write(at, &View::of(dtype.nan()));
         } else if let Some(view) = self.memory.read(at, size) {
             self.memory.write(at, &View::of(&flipped(view.bytes())));
         }

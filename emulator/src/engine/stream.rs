@@ -222,7 +222,9 @@ impl Engine {
             Work::Collective(collective) => {
                 return self.arrive(stream, collective, times, at, super::rendezvous::mode(graph, lone));
             }
-            Work::Batch(batch) => return self.arrive_batch(stream, batch, at),
+            Work::Batch(batch) => {
+                return self.arrive_batch(stream, batch, at, super::rendezvous::mode(graph, lone));
+            }
             Work::Copy { to, from, len } => {
                 if let Some(view) = self.memory.read(from, len) {
                     self.memory.write(to, &view);

@@ -3,19 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, RwLock};
 
-use super::lists::Complaint;
 use super::plan::{Choice, Plan};
 use super::profiler::{self, Context};
-use super::{
-    INTERNAL, INVALID_ARGUMENT, INVALID_USAGE, Nccl, NcclError, SYSTEM, UNHANDLED_CUDA, env, log, story, transports,
-};
+use super::{INVALID_ARGUMENT, Nccl, NcclError, SYSTEM, UNHANDLED_CUDA, joining, log, story, transports};
 use crate::clock;
 use crate::cuda::{self, Handle};
-use crate::engine::{self, Collective, Group, Kind, Slab};
+use crate::engine::{self, Collective, Kind, Slab};
 use crate::fault::{self, Kind as Fault, Moment, Phase};
+use crate::remote::hub;
 use crate::settings;
+
+/// Process, its nonce, and the number of a communicator.
+pub(super) type Key = (u64, u64, u64);
 
 /// `ncclUniqueId`: 128 bytes that only their library reads.
 #[derive(Clone, Copy)]
@@ -23,9 +24,11 @@ use crate::settings;
 pub(crate) struct UniqueId {
     magic: u64,
     /// Counted within the process: it numbers the communicators.
-    number: u64,
-    process: u64,
-    rest: [u64; 13],
+    pub(super) number: u64,
+    pub(super) process: u64,
+    /// Names the socket of the process, together with its id.
+    pub(super) nonce: u64,
+    rest: [u64; 12],
 }
 
 const MAGIC: u64 = 0x6E63_636C_7377_6565;
@@ -34,11 +37,21 @@ impl UniqueId {
     pub(crate) fn new() -> UniqueId {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        UniqueId { magic: MAGIC, number, process: std::process::id().into(), rest: [0; 13] }
+        let process = std::process::id().into();
+        UniqueId { magic: MAGIC, number, process, nonce: hub::nonce(), rest: [0; 12] }
     }
 
     fn hash(&self) -> u64 {
         crate::noise::mix(settings::get().seed ^ self.number ^ self.process)
+    }
+
+    /// Whether this process made it.
+    pub(super) fn is_own(&self) -> bool {
+        self.process == u64::from(std::process::id())
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.process, self.nonce, self.number)
     }
 }
 
@@ -77,23 +90,6 @@ pub(crate) fn find(handle: Handle) -> Nccl<Arc<Comm>> {
     })
 }
 
-/// A communicator that is being joined.
-struct Joining {
-    ranks: usize,
-    /// Device and GPU of each rank that has come.
-    places: Vec<Option<(usize, usize)>>,
-    group: Option<usize>,
-    plan: Option<Result<Arc<Plan>, Arc<Complaint>>>,
-    left: usize,
-}
-
-static JOINING: LazyLock<Mutex<HashMap<u64, Joining>>> = LazyLock::new(Mutex::default);
-static CHANGED: Condvar = Condvar::new();
-
-fn joining() -> MutexGuard<'static, HashMap<u64, Joining>> {
-    JOINING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A rank that has said it is there, and has yet to wait for the others.
 pub(crate) struct Joined {
     id: UniqueId,
@@ -112,10 +108,6 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     if rank >= ranks || id.magic != MAGIC {
         return Err(bad_rank(ranks as c_int, rank as c_int));
     }
-    if id.process != u64::from(std::process::id()) {
-        log::warn("bootstrap.cc:1", "The emulator joins ranks of one process only.");
-        return Err(SYSTEM);
-    }
     let device = cuda::current().map_err(|_| UNHANDLED_CUDA)?;
     let gpu = engine::lock().devices[device].gpu;
     let (gpus, communicator) = (1 << gpu, id.number + 1);
@@ -128,20 +120,7 @@ pub(crate) fn join(ranks: c_int, id: &UniqueId, rank: c_int) -> Nccl<Joined> {
     };
     let who = story::Who { rank, ranks, device, gpu, hash: id.hash(), comm: handle };
     story::on_join(&who);
-    let mut all = joining();
-    let joining = all.entry(id.number).or_insert_with(|| Joining {
-        ranks,
-        places: vec![None; ranks],
-        group: None,
-        plan: None,
-        left: ranks,
-    });
-    if joining.ranks != ranks || joining.places[rank].is_some() {
-        log::warn("bootstrap.cc:412", &format!("rank {rank} of {ranks} does not fit the communicator being joined"));
-        return Err(INVALID_USAGE);
-    }
-    joining.places[rank] = Some((device, gpu));
-    CHANGED.notify_all();
+    joining::add(id, ranks, rank, gpu)?;
     Ok(Joined { id: *id, who, index, handle })
 }
 
@@ -155,7 +134,7 @@ impl Joined {
     pub(crate) fn finish(self) -> Nccl<Handle> {
         let (Joined { id, who, index, handle }, rank, ranks) = (&self, self.who.rank, self.who.ranks);
         let device = who.device;
-        let (plan, group) = self.meet()?;
+        let (plan, group) = joining::meet(id)?;
         story::on_plan(who, &plan);
         let profiler = profiler::attach(id.hash(), ranks, rank);
         story::on_tuned(who, &plan);
@@ -177,56 +156,6 @@ impl Joined {
         story::on_complete(who);
         Ok(*handle as Handle)
     }
-
-    fn meet(&self) -> Nccl<(Arc<Plan>, usize)> {
-        let mut all = joining();
-        loop {
-            let joining = all.get_mut(&self.id.number).ok_or(INTERNAL)?;
-            if joining.places.iter().all(Option::is_some) {
-                break;
-            }
-            all = CHANGED.wait(all).unwrap_or_else(PoisonError::into_inner);
-        }
-        let joining = all.get_mut(&self.id.number).ok_or(INTERNAL)?;
-        let gpus: Vec<usize> = joining.places.iter().flatten().map(|place| place.1).collect();
-        let group =
-            *joining.group.get_or_insert_with(|| engine::lock().groups.insert(Group::new(self.id.number, &gpus)));
-        if joining.plan.is_none() {
-            joining.plan = Some(make_plan(gpus));
-        }
-        let plan = joining.plan.clone().ok_or(INTERNAL)?;
-        joining.left -= 1;
-        if joining.left == 0 {
-            all.remove(&self.id.number);
-        }
-        match plan {
-            Ok(plan) => Ok((plan, group)),
-            Err(complaint) => {
-                story::on_refused();
-                log::warn(complaint.place, &complaint.message);
-                Err(INVALID_USAGE)
-            }
-        }
-    }
-}
-
-/// Decides for a communicator, or says why it cannot be.
-fn make_plan(gpus: Vec<usize>) -> Result<Arc<Plan>, Arc<Complaint>> {
-    let settings = settings::get();
-    let twice =
-        gpus.iter().enumerate().find_map(|(rank, gpu)| Some((rank, gpus[..rank].iter().position(|g| g == gpu)?)));
-    if let Some((rank, other)) = twice {
-        let bus = format!("{:x}", settings.machine.slots[gpus[rank]].address);
-        if !settings.nccl.since(30) {
-            let message = format!("Duplicate GPU detected : rank {other} and rank {rank} both on CUDA device {bus}");
-            return Err(Arc::new(Complaint { place: "init.cc:808", message }));
-        }
-        if env::parameter("NCCL_MULTI_RANK_GPU_ENABLE") != Some(1) {
-            let message = format!("Multiple Ranks are using the same GPU {bus}: set NCCL_MULTI_RANK_GPU_ENABLE=1");
-            return Err(Arc::new(Complaint { place: "init.cc:1102", message }));
-        }
-    }
-    Plan::new(settings, gpus).map(Arc::new).map_err(Arc::new)
 }
 
 /// Faults that strike in a call of the communicator's life.
@@ -318,6 +247,7 @@ fn end(handle: Handle, comm: &Comm) {
         comms.remove(index);
     }
     drop(comms);
+    engine::lock().leave(comm.group);
     if let Some(context) = &comm.profiler {
         context.finalize();
     }

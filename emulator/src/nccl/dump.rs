@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn switches_and_sockets_of_the_gpus_in_use_are_written() {
-        let plan = Plan::new(crate::settings::get(), vec![0, 1, 2, 4]).unwrap();
+        let plan = Plan::new(crate::settings::get(), vec![0, 1, 2, 4], crate::remote::Home::one(4)).unwrap();
         let text = xml(&plan);
         let count = |what: &str| text.matches(what).count();
         assert_eq!((count("<cpu "), count("0x060400"), count("<gpu ")), (2, 3, 4));

@@ -80,10 +80,11 @@ impl P2p {
         stream: Handle,
     ) -> Nccl<P2p> {
         let comm = comm::find(comm)?;
-        let bytes = count * dtype(dtype_code)?.size();
+        let dtype = dtype(dtype_code)?;
+        let bytes = count * dtype.size();
         let peer = usize::try_from(peer).ok().filter(|&peer| peer < comm.plan.ranks());
         let peer = peer.ok_or_else(|| invalid("invalid peer"))?;
-        Ok(P2p { comm, part: Part { sends, peer, address, bytes }, stream })
+        Ok(P2p { comm, part: Part { sends, peer, address, bytes, dtype }, stream })
     }
 }
 
@@ -151,6 +152,7 @@ fn enqueue(call: &AllReduce, choice: &Choice, stream: usize, captured: bool) {
         dtype: call.dtype,
         operation: call.operation,
         micros: choice.micros,
+        choice: (choice.algorithm << 32 | choice.protocol << 16 | choice.channels) as u64,
     };
     let mut memory = comm.memory.lock().unwrap_or_else(PoisonError::into_inner);
     let collective = match &memory.last {
@@ -267,6 +269,10 @@ pub(crate) fn p2p(calls: Vec<P2p>) -> Nccl<()> {
 }
 
 fn launch_batch(comm: &Comm, handle: Handle, parts: Vec<Part>) -> Nccl<()> {
+    if parts.iter().any(|part| !comm.plan.together(comm.rank, part.peer)) {
+        log::warn("transport.cc:1", "The emulator sends between ranks of one process only.");
+        return Err(SYSTEM);
+    }
     for part in &parts {
         transports::connect_peer(comm, part.peer);
     }

@@ -3,6 +3,7 @@
 mod comm;
 mod dump;
 mod env;
+mod joining;
 mod launch;
 mod lists;
 mod log;
@@ -19,6 +20,7 @@ use crate::cuda::Handle;
 use crate::{abi, settings};
 
 pub(crate) use comm::graphs_changed;
+pub(crate) use joining::join_remote;
 pub(crate) use log::flood as flood_log;
 
 /// An error of NCCL.

@@ -4,6 +4,7 @@
 use super::lists::Complaint;
 use super::tuning::{Inputs, LL, RING, SIMPLE, TREE, Tuning, default_threads};
 use super::{env, log};
+use crate::remote::Home;
 use crate::settings::{Settings, Version};
 use crate::topology::{Graph, Hop, Machine, Path, Transfer, Transport, transfer_time};
 
@@ -11,8 +12,9 @@ use crate::topology::{Graph, Hop, Machine, Path, Transfer, Transport, transfer_t
 pub(crate) struct Plan {
     pub machine: &'static Machine,
     pub version: Version,
-    /// The GPU of each rank.
+    /// The GPU of each rank, and where the rank is.
     pub gpus: Vec<usize>,
+    pub homes: Vec<Home>,
     /// The ranks in ring order, from rank 0 on.
     pub ring: Vec<usize>,
     pub ring_graph: Graph,
@@ -42,11 +44,19 @@ pub(crate) struct Choice {
     pub micros: f64,
 }
 
+/// How ranks were started, for factors on the true time: no variable of NCCL has this name.
+const LAUNCH: &str = "LAUNCH";
+
+fn launch(homes: &[Home]) -> String {
+    let several = homes.iter().any(|home| home.process != homes[0].process);
+    if several { "processes" } else { "threads" }.to_owned()
+}
+
 const DEFAULT_BUFFER: i64 = 4 << 20;
 
 impl Plan {
     /// Decides for these GPUs (one per rank), reading the environment as NCCL does.
-    pub(crate) fn new(settings: &Settings, gpus: Vec<usize>) -> Result<Plan, Complaint> {
+    pub(crate) fn new(settings: &Settings, gpus: Vec<usize>, homes: Vec<Home>) -> Result<Plan, Complaint> {
         let machine = settings.machine;
         let level = user_level(settings.nccl).unwrap_or(default_level(machine, &gpus));
         let direct = level >= Path::Nvl;
@@ -57,13 +67,16 @@ impl Plan {
             Inputs { ranks: gpus.len(), capability: machine.gpu.capability, ring: ring_graph, tree: tree_graph };
         let tuning = Tuning::new(&inputs, settings.nccl)?;
         let mut ring: Vec<usize> = (0..gpus.len()).collect();
-        ring.sort_by_key(|&rank| (gpus[rank], rank));
+        let first_of_host = |rank: usize| homes.iter().position(|home| home.host == homes[rank].host);
+        ring.sort_by_key(|&rank| (first_of_host(rank), gpus[rank], rank));
         let start = ring.iter().position(|&rank| rank == 0).unwrap_or(0);
         ring.rotate_left(start);
         Ok(Plan {
             machine,
             version: settings.nccl,
+            scale: settings.scale(|name| if name == LAUNCH { Some(launch(&homes)) } else { env::get(name) }),
             gpus,
+            homes,
             ring,
             ring_graph,
             tree_graph,
@@ -72,7 +85,6 @@ impl Plan {
             channels,
             tuning,
             buffer,
-            scale: settings.scale(env::get),
         })
     }
 
@@ -99,8 +111,26 @@ impl Plan {
         if self.direct { self.machine.path(a, b) } else { self.machine.pci_path(a, b) }
     }
 
+    /// Whether two ranks are in one process.
+    pub(crate) fn together(&self, a: usize, b: usize) -> bool {
+        self.homes[a].process == self.homes[b].process
+    }
+
+    /// Hosts, and the ranks of a rank's host.
+    pub(crate) fn hosts(&self, rank: usize) -> (usize, Vec<usize>) {
+        let mut hosts: Vec<u64> = self.homes.iter().map(|home| home.host).collect();
+        let of = |host: u64| (0..self.ranks()).filter(|&other| self.homes[other].host == host).collect();
+        let own = of(hosts[rank]);
+        hosts.sort_unstable();
+        hosts.dedup();
+        (hosts.len(), own)
+    }
+
     /// How two ranks talk.
     pub(crate) fn transport(&self, a: usize, b: usize) -> Transport {
+        if self.homes[a].host != self.homes[b].host {
+            return Transport::Socket;
+        }
         if self.gpus[a] == self.gpus[b] {
             return Transport::SameGpu;
         }
@@ -258,7 +288,8 @@ mod tests {
     use super::*;
 
     fn plan(gpus: Vec<usize>) -> Plan {
-        Plan::new(crate::settings::get(), gpus).unwrap()
+        let homes = Home::one(gpus.len());
+        Plan::new(crate::settings::get(), gpus, homes).unwrap()
     }
 
     #[test]

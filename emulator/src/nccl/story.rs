@@ -93,9 +93,14 @@ pub(crate) fn on_plan(who: &Who, plan: &Plan) {
         pattern(1, &plan.tree_graph, plan, who.ranks);
     }
     let Who { rank, ranks, comm, .. } = who;
+    let (nodes, local) = plan.hosts(*rank);
+    let (local_ranks, local_rank) = (local.len(), local.iter().position(|other| other == rank).unwrap_or(0));
     info(
         INIT,
-        &format!("comm {comm:#x} rank {rank} nRanks {ranks} nNodes 1 localRanks {ranks} localRank {rank} MNNVL 0"),
+        &format!(
+            "comm {comm:#x} rank {rank} nRanks {ranks} nNodes {nodes} localRanks {local_ranks} localRank {local_rank} \
+             MNNVL 0"
+        ),
     );
     rings_and_trees(who, plan);
     let chunk = if plan.ring_graph.intra == Path::Nvl { 524_288 } else { 131_072 };

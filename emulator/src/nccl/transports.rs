@@ -56,7 +56,7 @@ fn tell(comm: &Comm, channel: usize, from: usize, to: usize) {
     let pair = pair(comm, from, to);
     match comm.plan.transport(from, to) {
         Transport::SameGpu | Transport::Nvlink | Transport::Pcie => {
-            let line = format!("Channel {channel:02}/0 : {pair} via P2P/direct pointer");
+            let line = format!("Channel {channel:02}/0 : {pair} via P2P/{}", way(comm, from, to));
             log::info(log::INIT | log::P2P, &line);
         }
         Transport::HostMemory => {
@@ -65,6 +65,15 @@ fn tell(comm: &Comm, channel: usize, from: usize, to: usize) {
             log::info(log::INIT | log::SHM, &format!("Channel {channel:02} : {pair} via SHM/{way}"));
         }
         Transport::Socket => tell_socket(comm, channel, from, to, "send"),
+    }
+}
+
+/// Ranks of one process use each other's pointers; others share memory by handles of the driver, or by CUDA's own.
+fn way(comm: &Comm, from: usize, to: usize) -> &'static str {
+    match () {
+        () if comm.plan.together(from, to) && env::parameter("NCCL_P2P_DIRECT_DISABLE") != Some(1) => "direct pointer",
+        () if env::parameter("NCCL_CUMEM_ENABLE") == Some(0) => "IPC",
+        () => "CUMEM",
     }
 }
 

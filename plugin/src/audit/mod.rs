@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tally::Tally;
 use writer::Record;
@@ -138,16 +138,20 @@ extern "C" fn at_exit() {
     });
 }
 
+/// How long a lock is waited for. Its holder may be a thread of ours that a busy machine lets wait for seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Locks, or gives up: the holder may be a thread that a signal handler interrupted to exit, and that never goes on.
 fn patient<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    for _ in 0..2000 {
+    let begun = Instant::now();
+    loop {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => return None,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
         }
     }
-    None
 }
 
 /// µs since 1970, by a clock that ticks with the kernel (1 to 4 ms) and costs a few nanoseconds.

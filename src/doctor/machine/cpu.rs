@@ -1,5 +1,7 @@
 //! What kind of machine it is, CPU governor, NUMA.
 
+use std::collections::BTreeMap;
+
 use super::super::files::{Root, field};
 use super::{Check, hidden};
 use crate::topology::{CpuList, Machine, Topology};
@@ -80,7 +82,7 @@ fn numa(root: Root, topology: Option<&Topology>) -> Check {
     );
     let allowed = cpus.and_then(list);
     let gpus = topology.map(|topology| topology.gpus.as_slice()).unwrap_or_default();
-    let (mut far, mut placed) = (Vec::new(), Vec::new());
+    let (mut far, mut nodes_of) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
     for gpu in gpus {
         let address = gpu.bus_id.map_or_else(|| gpu.index.to_string(), |bus_id| bus_id.to_string());
         let near = gpu.cpus.as_deref().and_then(list);
@@ -90,9 +92,10 @@ fn numa(root: Root, topology: Option<&Topology>) -> Check {
             far.push(address.clone());
         }
         let node = gpu.numa.map_or_else(|| "?".to_owned(), |node| node.to_string());
-        placed.push(format!("{address} on node {node}"));
+        nodes_of.entry(node).or_default().push(address);
     }
-    let placed = (!placed.is_empty()).then(|| format!("GPU {}", placed.join(", ")));
+    let placed = nodes_of.iter().map(|(node, gpus)| format!("node {node}: GPU {}", gpus.join(", ")));
+    let placed: Vec<_> = placed.collect();
     match () {
         () if !far.is_empty() => {
             Check::warning(name, shown).also(placed).also([format!("no CPU near GPU {} may be used", far.join(", "))]).next(

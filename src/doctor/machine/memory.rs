@@ -14,10 +14,7 @@ const ENOUGH: u64 = 1 << 30;
 
 pub(super) fn checks(root: Root) -> Vec<Check> {
     let mut checks = vec![match statvfs(&root.path("dev/shm")) {
-        Ok(of) => shared(
-            of.blocks() as u64 * of.fragment_size() as u64,
-            of.blocks_available() as u64 * of.fragment_size() as u64,
-        ),
+        Ok(of) => shared(of.blocks() * of.fragment_size(), of.blocks_available() * of.fragment_size()),
         Err(error) => Check::fault("/dev/shm", format!("cannot be used: {error}"))
             .next("NCCL talks through it between processes: mount a tmpfs there"),
     }];

@@ -118,18 +118,27 @@ pub fn look(root: &Path, mut facts: Facts) -> Checkup {
     facts.topology = facts.topology.or_else(|| topology::probe(root).ok());
     let topology = facts.topology.as_ref();
     let gpus = topology.map_or(0, |topology| topology.gpus.len());
-    let mut checks = vec![cpu::machine(files, topology)];
+    // An emulated box has GPUs and wiring; processors and memory are this machine's.
+    let own = topology.filter(|_| facts.emulated.is_none());
+    let mut checks = vec![cpu::machine(files, own)];
     checks.extend(driver::checks(files, &facts, topology));
     checks.extend(paths::checks(topology));
     checks.extend(memory::checks(files));
-    checks.extend(cpu::checks(files, topology));
+    checks.extend(cpu::checks(files, own));
     checks.extend(software::checks(files, &facts));
     Checkup {
         schema: SCHEMA,
-        subject: "this machine".to_owned(),
+        subject: subject(&facts),
         checks,
         limits: limits(&facts, gpus),
         details: Details::Machine(Box::new(facts)),
+    }
+}
+
+fn subject(facts: &Facts) -> String {
+    match &facts.emulated {
+        Some(name) => format!("this machine with the EMULATED GPUs of {name}"),
+        None => "this machine".to_owned(),
     }
 }
 

@@ -2,15 +2,19 @@
 
 use super::super::Status;
 use super::{Check, no_gpu};
-use crate::topology::{BusId, Device, Iommu, Kind, Lanes, Link, Machine, Slot, Topology};
+use crate::topology::{BusId, Device, Difference, Iommu, Kind, Lanes, Link, Machine, Slot, Topology};
 use crate::units::plural;
 
 pub(super) fn checks(topology: Option<&Topology>) -> Vec<Check> {
     let Some(topology) = topology.filter(|topology| !topology.gpus.is_empty()) else {
-        return ["PCIe links", "ACS", "IOMMU"].map(|name| Check::unknown(name, no_gpu(topology))).into();
+        return ["PCIe links", "P2P", "ACS", "IOMMU"].map(|name| Check::unknown(name, no_gpu(topology))).into();
     };
     let ways: Vec<Way> = topology.numa.iter().flat_map(|node| ways(&node.children)).collect();
-    vec![links(topology, &ways), acs(topology, &ways), iommu(topology)]
+    let mut checks = vec![links(topology, &ways)];
+    checks.extend(p2p(topology));
+    checks.extend([acs(topology, &ways), iommu(topology)]);
+    checks.extend(differences(topology));
+    checks
 }
 
 /// A GPU and the switches above it, from the root down.
@@ -107,6 +111,45 @@ fn speed(now: Lanes, max: Lanes, slot: Lanes, loaded: Lanes) -> (Status, String)
         }
         _ => (Status::Ok, now.to_string()),
     }
+}
+
+/// What the driver allows between two GPUs: that it works is for a collective with checked data to show.
+fn p2p(topology: &Topology) -> Option<Check> {
+    let name = "P2P";
+    let gpus = topology.gpus.len();
+    if gpus < 2 {
+        return None;
+    }
+    if !topology.knows_p2p() {
+        return Some(Check::unknown(name, "the driver does not tell what it allows"));
+    }
+    let pairs: Vec<_> =
+        (0..gpus).flat_map(|from| (0..gpus).map(move |to| (from, to))).filter(|(a, b)| a != b).collect();
+    let refused: Vec<_> =
+        pairs.iter().filter(|(from, to)| topology.p2p(*from, *to).is_allowed() == Some(false)).collect();
+    let Some((from, to)) = refused.first() else {
+        return Some(Check::ok(name, format!("the driver allows it between all {} ordered pairs", pairs.len())));
+    };
+    let (p2p, [a, b]) = (topology.p2p(*from, *to), [*from, *to].map(|gpu| address(topology.gpus[gpu].bus_id)));
+    let check =
+        Check::warning(name, format!("the driver does not allow {} of {} ordered pairs", refused.len(), pairs.len()));
+    Some(check.also([format!("{a} → {b}: read {}, write {}", p2p.read, p2p.write)]).next(
+        "such pairs go through host memory, whatever NCCL_P2P_LEVEL says; `ncclsweep topo` shows all, CNS is the chipset, GNS the GPU",
+    ))
+}
+
+/// What kernel and driver tell differently of the box.
+fn differences(topology: &Topology) -> Option<Check> {
+    let shown = |of: &Difference| format!("{}: kernel {}, driver {}", of.of, of.kernel, of.driver);
+    let shown: Vec<_> = topology.differences.iter().map(shown).collect();
+    let (first, others) = shown.split_first()?;
+    let status = match topology.differences.iter().any(|of| of.of.starts_with("presence")) {
+        true => Status::Warning,
+        // Virtual machines hide what the driver knows.
+        false => Status::Unknown,
+    };
+    let check = Check::new("kernel and driver", status, first.clone()).also(others.iter().cloned());
+    Some(check.next("they tell it differently: `ncclsweep topo` shows what each says"))
 }
 
 fn acs(topology: &Topology, ways: &[Way]) -> Check {

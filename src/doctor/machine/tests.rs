@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use super::super::Status;
 use super::super::files::tree;
 use super::*;
-use crate::topology::{Driver, GpuFacts, Lanes};
+use crate::topology::{Driver, DriverPair, GpuFacts, Lanes, P2p, Peering};
 
 /// A machine with GPUs at these paths below `/sys/devices`, each with further attributes, and other files.
 fn machine(gpus: &[(&str, &[(&str, &str)])], files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -195,6 +195,42 @@ fn a_link_that_stays_slow_under_load_is_a_fault() {
     assert_eq!(loaded(1), (Status::Fault, "GPU 0000:01:00.0: runs at Gen1 under load, of Gen5".into()));
 }
 
+/// What the driver says of a box whose GPUs may do `p2p` with each other's memory.
+fn driver(p2p: Peering) -> Driver {
+    let gpu = |pci: &str| (pci.parse().unwrap(), GpuFacts { numa: Some(0), ..GpuFacts::default() });
+    let p2p = P2p { read: p2p, write: p2p, ..P2p::default() };
+    let pair = |(from, to)| DriverPair { from, to, path: topology::Path::Sys, p2p };
+    Driver { gpus: vec![gpu("0000:01:00.0"), gpu("0000:41:00.0")], pairs: [(0, 1), (1, 0)].map(pair).into() }
+}
+
+#[test]
+fn pairs_that_the_driver_does_not_allow_are_told() {
+    let root = machine(&[(FIRST, &[]), (SECOND, &[])], &[]);
+    let read = |p2p| {
+        let kernel = topology::probe(root.path()).unwrap();
+        check(&root, Facts { topology: Some(topology::merge(kernel, &driver(p2p))), ..answered() }, "P2P")
+    };
+    assert_eq!(read(Peering::Supported), (Status::Ok, "the driver allows it between all 2 ordered pairs".into()));
+    let (status, evidence) = read(Peering::Chipset);
+    assert_eq!(status, Status::Warning);
+    assert_eq!(
+        evidence,
+        "the driver does not allow 2 of 2 ordered pairs; 0000:01:00.0 → 0000:41:00.0: read CNS, write CNS"
+    );
+    assert_eq!(check(&root, answered(), "P2P").0, Status::Unknown);
+}
+
+#[test]
+fn a_gpu_that_the_driver_does_not_show_is_told() {
+    let root = machine(&[(FIRST, &[]), (SECOND, &[])], &[]);
+    let mut lost = driver(Peering::Supported);
+    lost.gpus.pop();
+    lost.pairs.clear();
+    let topology = topology::merge(topology::probe(root.path()).unwrap(), &lost);
+    let (status, evidence) = check(&root, Facts { topology: Some(topology), ..answered() }, "kernel and driver");
+    assert!(status == Status::Warning && evidence.contains("presence of 0000:41:00.0"), "{evidence}");
+}
+
 #[test]
 fn a_card_in_a_short_or_slow_slot_is_told_with_its_slot() {
     let narrow: &[(&str, &str)] = &[("current_link_width", "4")];
@@ -310,7 +346,7 @@ fn a_binding_away_from_a_gpu_is_told() {
     assert_eq!(read("0-15").0, Status::Ok);
     let (bound, evidence) = read("0-7");
     assert!(bound == Status::Warning && evidence.ends_with("no CPU near GPU 0000:41:00.0 may be used"), "{evidence}");
-    assert!(evidence.contains("0000:01:00.0 on node 0, 0000:41:00.0 on node 1"), "{evidence}");
+    assert!(evidence.contains("node 0: GPU 0000:01:00.0; node 1: GPU 0000:41:00.0"), "{evidence}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn look(root: &Path, request: &Request, version: &dyn Fn(&Path) -> Option<Nc
     };
     let checks = show::checks(&facts);
     let limits = [
-        "variables are those at exec: one that the process set or removed later is not seen (`ncclsweep` measures what NCCL read)",
+        "variables are those at exec: one that the process set or removed later is not seen (`ncclsweep audit` sees them)",
         "a library that is linked in statically is not mapped as libnccl, and one that is mapped need not be in use yet",
     ];
     Ok(Checkup {

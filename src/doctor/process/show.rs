@@ -100,6 +100,9 @@ fn environment(check: &mut Check, facts: &Facts) {
     if let Some(why) = &facts.hidden {
         check.status = check.status.max(Status::Unknown);
         check.evidence.push(format!("variables not known: {why}"));
+        check
+            .next
+            .push("`ncclsweep audit -- COMMAND` starts a server and tells what each of its processes has".to_owned());
         return;
     }
     let shown = |wanted: fn(&str) -> bool| {

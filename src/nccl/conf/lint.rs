@@ -37,7 +37,7 @@ pub fn line(bytes: &[u8], number: usize, seen: &[Entry], before: &[Entry]) -> Ve
             Some(_) if survives => "the number survives it".to_owned(),
             Some(found) => format!("NCCL reads {:?}", cut(&found.value)),
         };
-        let fits = meant.value.len() <= KEPT && meant.name.len() <= KEPT;
+        let fits = meant.value.len() <= KEPT && meant.name.len() <= KEPT && !meant.value.contains('\0');
         lints.push(lint(!survives, format!("{wrong}: {then}"), fits.then(|| corrected.clone())));
     }
     if let Some(earlier) = before.iter().find(|earlier| earlier.name == meant.name) {

@@ -27,7 +27,13 @@ pub struct Reader {
 
 impl Reader {
     /// Reads to the end.
-    pub fn read(mut self, mut input: impl BufRead) -> Log {
+    pub fn read(mut self, input: impl BufRead) -> Log {
+        self.lines(input);
+        self.finish()
+    }
+
+    /// Reads the lines of one file.
+    pub fn lines(&mut self, mut input: impl BufRead) {
         let mut buffer = Vec::new();
         loop {
             buffer.clear();
@@ -60,7 +66,6 @@ impl Reader {
             let plain = if text.contains('\x1b') { Cow::Owned(without_colours(&text)) } else { text };
             self.line(plain.trim_end_matches(['\n', '\r', '\0']));
         }
-        self.finish()
     }
 
     fn line(&mut self, text: &str) {
@@ -349,7 +354,8 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> Log {
+    /// What all lines said.
+    pub fn finish(mut self) -> Log {
         let slots = std::mem::take(&mut self.slots);
         let (communicators, places) = gather(slots.into_iter().map(Slot::finish));
         let settle = |rank: &mut Option<(usize, usize)>| *rank = rank.and_then(|(slot, _)| places.get(slot).copied());

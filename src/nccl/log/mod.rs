@@ -313,6 +313,26 @@ pub fn read_file(path: &Path) -> Result<Log> {
     Ok(read(BufReader::new(file)))
 }
 
+/// Reads the logs of several processes as one, in this order; those that are not there are left out.
+///
+/// # Errors
+/// When none of them can be opened.
+pub fn read_files(paths: &[&Path]) -> Result<Log> {
+    if let [one] = paths {
+        return read_file(one);
+    }
+    let mut reader = assemble::Reader::default();
+    let mut read = 0;
+    for file in paths.iter().filter_map(|path| File::open(path).ok()) {
+        reader.lines(BufReader::new(file));
+        read += 1;
+    }
+    if read == 0 {
+        return Err(Error::new(Kind::Usage, "cannot open any of NCCL's logs"));
+    }
+    Ok(reader.finish())
+}
+
 impl Log {
     /// The version, when all processes that told theirs have the same.
     #[must_use]

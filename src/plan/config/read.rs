@@ -20,7 +20,7 @@ use crate::plan::schedule::Rounds;
 use crate::plan::settings;
 
 /// What may stand at the top of a file.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 20] = [
     "note",
     "sizes",
     "dtype",
@@ -34,12 +34,17 @@ pub(super) const KEYS: [&str; 18] = [
     "seed",
     "gpus",
     "ranks",
+    "launch",
+    "alive",
     "clean-env",
     "expect",
     "base",
     "sets",
     "vary",
 ];
+
+/// Each of them takes memory on every GPU; a server has two or three.
+const MOST_ALIVE: u64 = 16;
 
 type Key<'t> = Spanned<DeString<'t>>;
 type Value<'t> = Spanned<DeValue<'t>>;
@@ -116,6 +121,8 @@ impl<'a> Reader<'a> {
             "seed" => config.seed = Some(self.number(name, value, 0..=u64::MAX)?),
             "gpus" => config.gpus = Some(self.count(name, value, 1024)?),
             "ranks" => config.ranks = Some(self.count(name, value, 1024)?),
+            "launch" => config.launch = Some(self.list(name, value, "[\"threads\", \"processes\"]")?),
+            "alive" => config.alive = Some(self.numbers(name, value, 0..=MOST_ALIVE)?),
             "clean-env" => config.clean_env = Some(self.boolean(name, value)?),
             // Its names are looked up when all sets are known.
             "expect" => {}
@@ -218,6 +225,19 @@ impl<'a> Reader<'a> {
 
     fn boolean(&self, key: &str, value: &Value<'_>) -> Result<bool> {
         value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true"))
+    }
+
+    /// Numbers in a range, each once.
+    fn numbers(&self, key: &str, value: &Value<'_>, range: std::ops::RangeInclusive<u64>) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for value in self.some(key, value, "[0, 1]")? {
+            let number = u32::try_from(self.number(key, value, range.clone())?).expect("the range is small");
+            if numbers.contains(&number) {
+                return Err(self.fault(value.span(), format!("`{key}` lists a value twice"), "again").help("drop one"));
+            }
+            numbers.push(number);
+        }
+        Ok(numbers)
     }
 
     fn count(&self, key: &str, value: &Value<'_>, most: u32) -> Result<u32> {

@@ -1,10 +1,10 @@
-//! `--set NAME:K=V,K=V`, `--vary K=V1,V2`, `--base K=V,K=V`, `--sets A,B`.
+//! `--set NAME:K=V,K=V`, `--vary K=V1,V2`, `--base K=V,K=V`, `--sets A,B`, `--rank-env RANK:K=V,K=`.
 //!
 //! A comma inside a value is written `\,`, a backslash `\\`; any other backslash stands for itself.
 
 use std::ops::Range;
 
-use super::{EnvSet, Place, Vars, Vary, Wrong, collect, product, rules};
+use super::{EnvSet, Place, RankEnv, Vars, Vary, Wrong, collect, product, rules};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 
@@ -32,6 +32,22 @@ pub fn base_from_flags(texts: &[String]) -> Result<Vars> {
         flag.assignments(0..text.len(), &mut vars)?;
     }
     Ok(vars)
+}
+
+/// The variables of single ranks of all `--rank-env` flags, by rank. An empty value is kept: it takes a variable away.
+pub fn rank_env_from_flags(texts: &[String]) -> Result<Vec<RankEnv>> {
+    let mut all: Vec<RankEnv> = Vec::new();
+    for text in texts {
+        let flag = Flag { name: "--rank-env", text };
+        let (rank, variables) = flag.rank()?;
+        let at = all.iter().position(|known| known.rank == rank).unwrap_or_else(|| {
+            all.push(RankEnv { rank, vars: Vars::default() });
+            all.len() - 1
+        });
+        flag.assignments(variables, &mut all[at].vars)?;
+    }
+    all.sort_by_key(|of| of.rank);
+    Ok(all)
 }
 
 /// The sets that `--sets A,B` names, in the order of `sets`; the baseline always stays.
@@ -111,6 +127,21 @@ impl Flag<'_> {
         }
         self.assignments(colon + 1..self.text.len(), &mut vars)?;
         Ok((EnvSet { name: name.into(), vars, note: None }, 0..colon))
+    }
+
+    /// `RANK:K=V,K=V`; the second part is where the variables stand.
+    fn rank(&self) -> Result<(u32, Range<usize>)> {
+        let example = "e.g. --rank-env 3:NCCL_PROTO= takes NCCL_PROTO away from rank 3";
+        let colon = self.text.find(':').unwrap_or(0);
+        let Ok(rank) = self.text[..colon].parse() else {
+            let wrong = Wrong::new("variables of a rank need its number and a colon", "no rank here", example);
+            return Err(self.fault(wrong, 0..colon));
+        };
+        if self.text[colon + 1..].trim().is_empty() {
+            let wrong = Wrong::new(format!("rank {rank} gets no variables"), "nothing follows", example);
+            return Err(self.fault(wrong, colon..colon + 1));
+        }
+        Ok((rank, colon + 1..self.text.len()))
     }
 
     /// `K=V1,V2`; the second part is where the variable stands.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use nccl_profiler_ncclsweep::recorder::Api;
 
 use super::*;
-use crate::collective::{Case, Dtype, Mode, Op, Placement, Size};
+use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
 use crate::nccl::log::{self, Log};
 use crate::nccl::words::{Algorithm, Protocol};
 use crate::plan::env_set::Vars;
@@ -31,7 +31,7 @@ fn vars(text: &str) -> Vars {
 
 fn case(elements: u64, mode: Mode) -> Case {
     let (dtype, op, placement) = (Dtype::Bfloat16, Op::Sum, Placement::OutOfPlace);
-    Case { dtype, op, placement, mode, size: Size::elements(elements) }
+    Case { dtype, op, placement, mode, size: Size::elements(elements), function: Function::AllReduce }
 }
 
 /// The smallest recorded size, as decode runs.

@@ -1,5 +1,7 @@
 //! Rules on hand-made uses and logs.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::topology::Path;
 
@@ -134,7 +136,7 @@ fn a_minimum_above_the_maximum_is_named_as_what_overrode_it() {
 fn a_level_is_judged_pair_by_pair_by_what_lies_between() {
     let with = |set: &str, via: &str, path: Option<Path>, env: &[&str]| {
         let mut evidence = visit("", set).reading(&connected(via, 2, env)).using(&ring_ll());
-        evidence.paths = path.into_iter().flat_map(|path| [((0, 1), path), ((1, 0), path)]).collect();
+        evidence.paths = Arc::new(path.into_iter().flat_map(|path| [((0, 1), path), ((1, 0), path)]).collect());
         evidence.state("NCCL_P2P_LEVEL")
     };
     assert_eq!(with("NCCL_P2P_LEVEL=SYS", "P2P/CUMEM", None, &[]), State::Applied);
@@ -222,6 +224,7 @@ fn with_one_rank_nothing_that_acts_on_an_algorithm_has_an_effect() {
     let alone = |set: &str| {
         let mut visit = visit("", set).version("2.28.3");
         visit.devices = vec![0];
+        visit.alone = true;
         visit.seen[0].ranks = vec![0];
         visit.proof(set.split_once('=').unwrap().0)
     };

@@ -108,8 +108,11 @@ pub fn render(audit: &Audit, expectation: Option<&Expectation>, style: Style) ->
     }
     if let Some(expectation) = expectation {
         out.push('\n');
-        labelled(&mut out, expected(audit, expectation), columns);
-        out.push('\n');
+        let lines = expected(audit, expectation);
+        if !lines.is_empty() {
+            labelled(&mut out, lines, columns);
+            out.push('\n');
+        }
         paragraph(&mut out, "", &conclusion(audit, expectation), columns);
     }
     style.finish(&out)

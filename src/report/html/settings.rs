@@ -130,7 +130,7 @@ mod tests {
             evidence: vec!["asked: NCCL_V=<x> by the set".into()],
         };
         run.proofs = vec![ArmProofs {
-            arm: Arm { set: 1, library: 0 },
+            arm: Arm { set: 1, ..Arm::default() },
             set: "pcie-ll".into(),
             identical_to_baseline: false,
             difference: None,

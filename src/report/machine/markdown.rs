@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use crate::plan::schedule::Arm;
 use crate::record::run::{Cell, Run, Verdict};
 use crate::report::cells::{Group, NONE, arms, figure, find, groups, interval, name};
 use crate::report::conclusion::{percent, sentences};
@@ -42,7 +41,7 @@ fn list(out: &mut String, lines: Vec<head::Line>) {
 }
 
 fn table(out: &mut String, run: &Run, group: &Group) {
-    let base = name(run, Arm { set: 0, library: 0 });
+    let base = name(run, run.header.plan.baseline());
     let tolerance = percent(run.header.plan.tolerance);
     let _ = writeln!(out, "\n### {}\n\nratio: to {}, tolerance {tolerance}\n", group.title(), escape(&base));
     let _ = writeln!(out, "| {} |", HEADS.join(" | "));

@@ -1,8 +1,10 @@
 use nix::errno::Errno;
 use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use super::*;
-use crate::plan::environment::Origin;
+use crate::plan::environment::{Environment, Origin};
+use crate::wire::Received;
 
 const SOON: Duration = Duration::from_secs(20);
 

@@ -48,6 +48,12 @@ pub(super) const ROWS: &[Row] = &[
         next: "take a newer library with --nccl PATH",
     },
     Row {
+        sign: "a collective hangs, and --rank-env gives ranks different settings",
+        holds: |signs| signs.mismatched && signs.hung_in_a_collective(),
+        meaning: "ranks that chose another algorithm, protocol or number of channels wait for each other for ever",
+        next: "that is what a variable that misses one rank does; give it to all ranks, or take it from all",
+    },
+    Row {
         sign: "`/dev/shm/nccl-…` of size 0 cannot be attached",
         holds: |signs| signs.says(&["attaching to shared memory", "(size 0)"]),
         meaning: "host memory from cuMem cannot be shared here, as in some containers",
@@ -141,6 +147,12 @@ pub(super) const ROWS: &[Row] = &[
         holds: |signs| signs.wrong(),
         meaning: "what arrives is not the sum of what was sent",
         next: "do not use this set; `dmesg | grep -iE 'xid|aer'`, then single GPUs out with --devices",
+    },
+    Row {
+        sign: "a hang with ranks on one GPU that are processes",
+        holds: |signs| signs.hung() && signs.oversubscribed && signs.processes,
+        meaning: "processes on one GPU take turns unless MPS runs, and a kernel may wait for one whose turn it is not",
+        next: "start `nvidia-cuda-mps-control -d`, take --launch threads, or a GPU for each rank",
     },
     Row {
         sign: "a hang with several ranks on a GPU",

@@ -1,9 +1,10 @@
 use super::*;
 use crate::plan::env_set::Vars;
+use crate::plan::schedule::Launch;
 use crate::record::fixture;
 
-const DEFAULT: Arm = Arm { set: 0, library: 0 };
-const LL: Arm = Arm { set: 1, library: 0 };
+const DEFAULT: Arm = Arm { set: 0, library: 0, launch: Launch::Threads, alive: 0 };
+const LL: Arm = Arm { set: 1, ..DEFAULT };
 
 fn plan() -> Plan {
     fixture::two_sets().header.plan
@@ -15,6 +16,7 @@ fn setup(inherited: &[(&str, &str)], emulation: Option<Emulation>) -> Setup {
         library_folders: vec!["/private/library-0".into(), "/private/library-1".into()],
         emulation,
         deadlines: Deadlines::default(),
+        near: Vec::new(),
         before: Before::default(),
     }
 }
@@ -41,7 +43,7 @@ fn a_workers_environment_is_inherited_below_base_below_set() {
 #[test]
 fn the_arms_library_leads_the_loaders_path_and_what_was_there_follows() {
     let setup = setup(&[("LD_LIBRARY_PATH", "/opt/a:/opt/b")], None);
-    let second = Arm { set: 1, library: 1 };
+    let second = Arm { set: 1, library: 1, ..Arm::default() };
     let environment = setup.environment(&plan(), second);
     assert_eq!(of(&environment, "LD_LIBRARY_PATH"), Some(("/private/library-1:/opt/a:/opt/b", Origin::Tool)));
 }
@@ -78,7 +80,7 @@ fn ranks_go_round_the_gpus_in_their_order() {
     let mut plan = plan();
     plan.devices = vec![5, 2, 7];
     let planned = Planned { index: 0, round: 0, arm: DEFAULT, untimed: false };
-    assert_eq!(job(&plan, planned, 1).devices, [5, 2, 7, 5, 2, 7, 5, 2]);
+    assert_eq!(job(&plan, &setup(&[], None), planned, 1).devices, [5, 2, 7, 5, 2, 7, 5, 2]);
 }
 
 #[test]
@@ -99,4 +101,18 @@ fn the_last_words_of_a_worker_are_kept_short() {
     assert_eq!(last[0], "line 49989");
     assert_eq!(last[EVIDENCE_LINES - 1].len(), EVIDENCE_WIDTH);
     assert_eq!(last_lines(std::path::Path::new("/nonexistent")), [] as [String; 0]);
+}
+
+#[test]
+fn ranks_get_the_cpus_near_their_gpu_only_when_that_is_asked_for() {
+    let mut plan = plan();
+    (plan.devices, plan.ranks) = (vec![5, 2, 7], 4);
+    let near = [(2, "0-7"), (5, "8-15")].map(|(gpu, cpus)| (gpu, cpus.parse().unwrap()));
+    let setup = Setup { near: near.into(), ..setup(&[], None) };
+    let planned = Planned { index: 0, round: 0, arm: Arm::default(), untimed: false };
+    assert!(job(&plan, &setup, planned, 1).cpus.is_empty());
+    plan.cpu_affinity = "near".parse().unwrap();
+    let cpus = job(&plan, &setup, planned, 1).cpus;
+    let shown: Vec<_> = cpus.iter().map(|cpus| cpus.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(shown, [Some("8-15".into()), Some("0-7".into()), None, Some("8-15".into())]);
 }

@@ -28,6 +28,7 @@ pub fn run(program: &Path, times: u32, at_once: usize) -> Result<()> {
                     };
                     if !found.is_empty() {
                         let ranks = if fault.one { "rank 3" } else { "all ranks" };
+                        let ranks = format!("{ranks} as {}", if fault.processes { "processes" } else { "threads" });
                         eprintln!("{}@{}, {ranks}: {}", fault.kind, fault.phase, found.join("; "));
                         wrong.lock().expect("no thread panics").push(fault);
                     }

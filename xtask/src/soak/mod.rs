@@ -1,10 +1,13 @@
 //! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments; and whole runs
 //! under a known truth, that try to get a false verdict.
 
+mod audit;
 mod faults;
 mod kills;
 #[path = "../../../tests/faults/matrix.rs"]
 mod matrix;
+#[path = "../../../tests/audit/server.rs"]
+pub mod server;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +44,18 @@ enum What {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Servers under audit, half of them killed at random moments
+    Audit {
+        /// Processes, all at once
+        #[arg(long, default_value_t = 64)]
+        processes: usize,
+        /// Collectives of each rank on each of three communicators
+        #[arg(long, default_value_t = 10_000)]
+        collectives: usize,
+        /// Seed of the moments
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Whole runs under a known truth: their verdicts, intervals and rounds beside those of simulated runs
     Verdicts {
         /// Runs for each truth
@@ -51,6 +66,9 @@ enum What {
         /// Runs at a time
         #[arg(long, default_value_t = 2)]
         at_once: usize,
+        /// Count the kept runs again instead of making new ones
+        #[arg(long)]
+        kept: bool,
     },
 }
 
@@ -63,7 +81,10 @@ pub fn run(args: &Args) -> Result<()> {
     match args.what {
         What::Faults { times, at_once } => faults::run(&program, times, at_once),
         What::Kills { number, seed } => kills::run(&program, number, seed),
-        What::Verdicts { number, seed, at_once } => verdicts::run(&program, number, seed, at_once),
+        What::Audit { processes, collectives, seed } => {
+            audit::run(&program, &audit::Load { processes, collectives, seed })
+        }
+        What::Verdicts { number, seed, at_once, kept } => verdicts::run(&program, number, seed, at_once, kept),
     }
 }
 

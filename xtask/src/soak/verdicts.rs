@@ -1,8 +1,10 @@
 //! Whole programs on the emulator under a known truth, held against simulated runs of the same noise.
 //!
 //! The candidate sets a variable that leaves no trace, and the emulator multiplies the true time where that variable is set: so no
-//! rule about what two sets used stands between what is measured and the verdict.
+//! rule about what two sets used stands between what is measured and the verdict. A part of the time is not multiplied (that of
+//! launches), so the true ratio is taken from a run without noise.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -10,7 +12,7 @@ use std::time::Instant;
 
 use ncclsweep::error::{Error, Kind, Result};
 use ncclsweep::record::run::{self, Run};
-use ncclsweep::stats::{Cell, Looks, Pair, Plan, Tolerance, Verdict, Visit};
+use ncclsweep::stats::{Cell, Looks, Pair, Plan, Tolerance, Undecided, Verdict, Visit};
 use rayon::prelude::*;
 
 use crate::calibrate;
@@ -19,12 +21,18 @@ use crate::simulate::world::Truth;
 use crate::table::Table;
 
 const TOLERANCE: f64 = 0.05;
-/// True ratios: no difference, the tolerance in both directions, a tenth in both directions.
-const TRUTHS: [f64; 5] = [1.0, 1.0 / (1.0 + TOLERANCE), 1.0 + TOLERANCE, 0.9, 1.1];
+/// What the emulator multiplies by: no difference, a tenth, the tolerance.
+const FACTORS: [f64; 3] = [1.0, 0.9, 1.0 + TOLERANCE];
+/// Of a visit. Fewer than a user would make, so that a run at the tolerance, which goes on to the last look, takes seconds.
+const COMMUNICATORS: usize = 3;
 /// NCCL pins its threads by it: of a collective it shows nothing.
 const VARIABLE: &str = "NCCL_IGNORE_CPU_AFFINITY=1";
-const ARGUMENTS: &str = "--emulate --gpus 2 --sizes 7168x1..4 --samples 5 --chain 2 --quiet --out run";
+const ARGUMENTS: &str = "--emulate --gpus 2 --sizes 64x1..4 --samples 5 --chain 2 --quiet --out run";
 const SIMULATED: u64 = 4000;
+/// Every size of every run.
+const KEPT: &str = "programs.csv";
+const COLUMNS: [&str; 10] =
+    ["factor", "seed", "size", "rounds", "verdict", "ratio", "low", "high", "early_low", "early_high"];
 
 /// What is counted of runs under one truth.
 struct Counted {
@@ -36,44 +44,42 @@ struct Counted {
     median: u32,
 }
 
-/// Makes `number` runs for each truth, prints and keeps what they came to beside what the simulation says.
-pub fn run(program: &Path, number: u64, seed: u64, at_once: usize) -> Result<()> {
-    let mut raw = Table::new(&[
-        "true_ratio",
-        "seed",
-        "size",
-        "rounds",
-        "verdict",
-        "ratio",
-        "low",
-        "high",
-        "early_low",
-        "early_high",
-    ]);
-    let mut table =
-        Table::new(&["true_ratio", "figure", "programs", "of", "simulated", "of_simulated", "apart_in_se", "agrees"]);
+/// Makes `number` runs for each factor, or takes those that were kept, prints and keeps what they came to beside what the
+/// simulation says.
+pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -> Result<()> {
+    let mut raw = Table::new(&COLUMNS);
+    let mut table = Table::new(&["factor", "true_ratio", "figure", "programs", "simulated", "apart_in_se", "agrees"]);
     let (mut agree, begun) = (true, Instant::now());
-    for (at, truth) in TRUTHS.into_iter().enumerate() {
+    for (at, factor) in FACTORS.into_iter().enumerate() {
         let first = seed + 10_000 * at as u64;
-        let programs = programs(program, truth, first..first + number, at_once)?;
+        let quiet = one(program, factor, first, "none")?;
+        let truth: Vec<f64> = quiet.sizes.iter().map(|size| size.ratio).collect();
+        let programs = match kept {
+            true => read(factor)?,
+            false => programs(program, factor, first..first + number, at_once)?,
+        };
         for (seed, ended) in (first..).zip(&programs) {
-            keep(&mut raw, truth, seed, ended);
+            keep(&mut raw, factor, seed, ended);
         }
-        let noise = whole::emulated();
-        let simulate = |stream| whole::run(&noise, &Truth::of(truth.ln()), TOLERANCE, seed, stream);
+        let (noise, effects) = (whole::emulated(), truth.iter().map(|ratio| ratio.ln()).collect());
+        let of = Truth { communicators: COMMUNICATORS, ..Truth::by_size(effects) };
+        let simulate = |stream| whole::run(&noise, &of, TOLERANCE, seed, stream);
         let simulated: Vec<Ended> = (0..SIMULATED).into_par_iter().map(simulate).collect::<Result<_>>()?;
-        agree &= compare(&mut table, truth, &counted(truth, &programs), &counted(truth, &simulated));
-        eprintln!("{truth:.4}: {number} runs, {:.0} s so far", begun.elapsed().as_secs_f64());
+        let mean = (truth.iter().map(|ratio| ratio.ln()).sum::<f64>() / truth.len() as f64).exp();
+        let head = [factor.to_string(), format!("{mean:.4}")];
+        agree &= compare(&mut table, &head, &counted(&truth, &programs), &counted(&truth, &simulated));
+        eprintln!("{factor}: {} runs, {:.0} s so far", programs.len(), begun.elapsed().as_secs_f64());
     }
+    println!("shares of {number} runs of the program and of {SIMULATED} simulated ones");
     table.print();
     let command = format!("cargo xtask soak verdicts {number} --seed {seed}");
-    raw.save(&calibrate::results().join("programs.csv"), &command)?;
+    raw.save(&calibrate::results().join(KEPT), &command)?;
     table.save(&calibrate::results().join("programs-and-simulation.csv"), &command)?;
     if agree { Ok(()) } else { Err(Error::new(Kind::Incomplete, "programs and simulation do not agree")) }
 }
 
 /// Runs of the program with these seeds, several at once, in the order of the seeds.
-fn programs(program: &Path, truth: f64, seeds: std::ops::Range<u64>, at_once: usize) -> Result<Vec<Ended>> {
+fn programs(program: &Path, factor: f64, seeds: std::ops::Range<u64>, at_once: usize) -> Result<Vec<Ended>> {
     let next = Mutex::new(seeds);
     let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -82,7 +88,7 @@ fn programs(program: &Path, truth: f64, seeds: std::ops::Range<u64>, at_once: us
                 loop {
                     let seed = next.lock().expect("no thread panics").next();
                     let Some(seed) = seed else { return };
-                    let ended = one(program, truth, seed);
+                    let ended = one(program, factor, seed, &format!("sd={COMMUNICATOR},process={PROCESS}"));
                     found.lock().expect("no thread panics").push((seed, ended));
                 }
             });
@@ -93,19 +99,20 @@ fn programs(program: &Path, truth: f64, seeds: std::ops::Range<u64>, at_once: us
     found.into_iter().map(|(_, ended)| ended).collect()
 }
 
-fn one(program: &Path, truth: f64, seed: u64) -> Result<Ended> {
+fn one(program: &Path, factor: f64, seed: u64, noise: &str) -> Result<Ended> {
     let failed = |error: std::io::Error| Error::new(Kind::Incomplete, "cannot make a run").because(error);
     let folder = tempfile::tempdir().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(ARGUMENTS.split(' ')).args(["--seed", &seed.to_string(), "--set", &format!("twin:{VARIABLE}")]);
+    command.args(["--communicators", &COMMUNICATORS.to_string()]);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder.path()).env("TMPDIR", folder.path());
-    command.env("NCCLSWEEP_EMULATE_SCALE", format!("{VARIABLE}:{truth}"));
-    command.env("NCCLSWEEP_EMULATE_NOISE", format!("sd={COMMUNICATOR},process={PROCESS}"));
+    command.env("NCCLSWEEP_EMULATE_SCALE", format!("{VARIABLE}:{factor}"));
+    command.env("NCCLSWEEP_EMULATE_NOISE", noise);
     command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let status = command.status().map_err(failed)?;
     let text = std::fs::read(folder.path().join("run/run.json")).map_err(failed)?;
     let run = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
-    ended(&run).map_err(|error| error.help(format!("seed {seed} at a true ratio of {truth}: {status}")))
+    ended(&run).map_err(|error| error.help(format!("seed {seed} at a factor of {factor}: {status}")))
 }
 
 /// How a run ended, by its visits; the verdicts and intervals of its document must be the same.
@@ -141,25 +148,50 @@ fn ended(run: &Run) -> Result<Ended> {
     Ok(Ended { rounds, sizes })
 }
 
-fn keep(raw: &mut Table, truth: f64, seed: u64, ended: &Ended) {
+fn keep(raw: &mut Table, factor: f64, seed: u64, ended: &Ended) {
     for (at, size) in ended.sizes.iter().enumerate() {
         let (low, high) = size.interval;
         let figures = [size.ratio, low, high, size.early.0, size.early.1].map(|figure| format!("{figure:.5}"));
         let verdict = run::Verdict::from(size.verdict).to_string();
-        let head = [format!("{truth:.6}"), seed.to_string(), at.to_string(), ended.rounds.to_string(), verdict];
+        let head = [factor.to_string(), seed.to_string(), at.to_string(), ended.rounds.to_string(), verdict];
         raw.push(head.into_iter().chain(figures).collect());
     }
 }
 
-fn counted(truth: f64, runs: &[Ended]) -> Counted {
+/// The runs that were kept of a factor.
+fn read(factor: f64) -> Result<Vec<Ended>> {
+    let path = calibrate::results().join(KEPT);
+    let fault = |what: &str| Error::usage(format!("cannot read {}: {what}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|cause| fault("no such text").because(cause))?;
+    let mut runs: BTreeMap<u64, Ended> = BTreeMap::new();
+    for line in text.lines().skip(2) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| cells.get(at).and_then(|cell| cell.parse::<f64>().ok()).ok_or_else(|| fault(line));
+        if number(0)? != factor {
+            continue;
+        }
+        let verdict = match cells.get(4).copied() {
+            Some("faster") => Verdict::Faster,
+            Some("same") => Verdict::Same,
+            Some("slower") => Verdict::Slower,
+            _ => Verdict::Undecided(Undecided::OutOfReach(0)),
+        };
+        let (interval, early) = ((number(6)?, number(7)?), (number(8)?, number(9)?));
+        let size = whole::Size { verdict, ratio: number(5)?, interval, early };
+        let ended = Ended { rounds: number(3)? as u32, sizes: Vec::new() };
+        runs.entry(number(1)? as u64).or_insert(ended).sizes.push(size);
+    }
+    Ok(runs.into_values().collect())
+}
+
+fn counted(truth: &[f64], runs: &[Ended]) -> Counted {
     let share =
         |holds: &dyn Fn(&Ended) -> bool| runs.iter().filter(|run| holds(run)).count() as f64 / runs.len() as f64;
     let any = |verdict: Verdict| share(&|run| run.sizes.iter().any(|size| size.verdict == verdict));
-    let covers = |(low, high): (f64, f64)| (low..=high).contains(&truth);
-    // Sizes share the luck of processes: the share of sizes covered is taken per run, its error over runs.
     let covered = |interval: &dyn Fn(&whole::Size) -> (f64, f64)| {
-        let sizes = runs.iter().flat_map(|run| &run.sizes);
-        sizes.clone().filter(|size| covers(interval(size))).count() as f64 / sizes.count() as f64
+        let sizes = runs.iter().flat_map(|run| run.sizes.iter().zip(truth));
+        let covers = |(size, truth): &(&whole::Size, &f64)| (interval(size).0..=interval(size).1).contains(truth);
+        sizes.clone().filter(covers).count() as f64 / sizes.count() as f64
     };
     let mut rounds: Vec<u32> = runs.iter().map(|run| run.rounds).collect();
     rounds.sort_unstable();
@@ -181,23 +213,18 @@ fn counted(truth: f64, runs: &[Ended]) -> Counted {
 }
 
 /// A row for each figure; whether all lie within three standard errors of what the simulation says.
-fn compare(table: &mut Table, truth: f64, programs: &Counted, simulated: &Counted) -> bool {
+fn compare(table: &mut Table, head: &[String; 2], programs: &Counted, simulated: &Counted) -> bool {
     let mut agree = true;
     let mut row = |figure: &str, (programs_say, simulated_say): (f64, f64), error: f64, least: f64| {
         // A share of a few runs moves by whole runs: less than one apart is not apart.
         let apart = (programs_say - simulated_say).abs();
         let agrees = apart <= least || apart <= 3.0 * error;
         agree &= agrees;
-        table.push(vec![
-            format!("{truth:.4}"),
-            figure.to_owned(),
-            format!("{programs_say:.4}"),
-            programs.runs.to_string(),
-            format!("{simulated_say:.4}"),
-            simulated.runs.to_string(),
-            if error > 0.0 { format!("{:.1}", apart / error) } else { "-".to_owned() },
-            if agrees { "yes" } else { "no" }.to_owned(),
-        ]);
+        let apart_in_se = if error > 0.0 { format!("{:.1}", apart / error) } else { "-".to_owned() };
+        let said = [format!("{programs_say:.4}"), format!("{simulated_say:.4}"), apart_in_se];
+        let agrees = if agrees { "yes" } else { "no" };
+        let row = head.iter().cloned().chain([figure.to_owned()]).chain(said).chain([agrees.to_owned()]);
+        table.push(row.collect());
     };
     let of = |n: usize| 1.0 / n as f64;
     for ((figure, programs_say), (_, simulated_say)) in programs.shares.iter().zip(&simulated.shares) {

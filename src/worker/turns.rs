@@ -1,10 +1,24 @@
-//! Where the timed calls pause, so that data can be looked at: the seed chooses, and all ranks pause at the same places.
+//! What comes when, the same on all ranks: the order of the cases, and where timed calls pause so that data can be looked at.
 
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::collective::{Case, Placement};
 use crate::plan::schedule::Measure;
+
+/// The cases of one communicator, in their order the first time, then in orders that the seed chooses: a size that follows
+/// another finds what that left behind.
+pub(super) fn order(cases: usize, passes: u32, seed: u64) -> Vec<usize> {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    let mut all: Vec<usize> = (0..cases).collect();
+    for _ in 1..passes {
+        let mut pass: Vec<usize> = (0..cases).collect();
+        pass.shuffle(&mut generator);
+        all.extend(pass);
+    }
+    all
+}
 
 /// The lengths of the stretches in which the samples of a case are taken. In place there is nothing to compare between them.
 pub(super) fn stretches(measure: &Measure, case: &Case, seed: u64) -> Vec<usize> {
@@ -25,14 +39,34 @@ pub(super) fn stretches(measure: &Measure, case: &Case, seed: u64) -> Vec<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Dtype, Mode, Op, Size};
+    use crate::collective::{Dtype, Function, Mode, Op, Size};
 
     fn case(placement: Placement) -> Case {
-        Case { size: Size::elements(8), dtype: Dtype::Bfloat16, op: Op::Sum, placement, mode: Mode::Graph }
+        Case {
+            size: Size::elements(8),
+            dtype: Dtype::Bfloat16,
+            op: Op::Sum,
+            placement,
+            mode: Mode::Graph,
+            function: Function::AllReduce,
+        }
     }
 
     fn measure(replays: u32, checks: u32) -> Measure {
         Measure { replays, checks, ..Measure::default() }
+    }
+
+    #[test]
+    fn every_pass_has_every_case_once_and_the_first_in_order() {
+        let order = order(5, 3, 7);
+        assert_eq!(order[..5], [0, 1, 2, 3, 4]);
+        for pass in order.chunks(5) {
+            let mut sorted = pass.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        }
+        assert_ne!(order[5..10], order[10..], "another order each time");
+        assert_eq!(super::order(5, 1, 7), [0, 1, 2, 3, 4]);
     }
 
     #[test]
