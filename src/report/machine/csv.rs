@@ -170,7 +170,7 @@ pub(super) fn cells(runs: &[Stored], out: &mut impl Write) -> Result<()> {
     let mut writer = Writer::from_writer(out);
     for run in runs {
         for cell in &run.run.cells {
-            writer.serialize(CellRow::new(&run.place, &run.run, cell)).map_err(unwritten)?;
+            writer.serialize(CellRow::new(&run.place, &run.run, cell)).map_err(unserialized)?;
         }
     }
     writer.flush().map_err(unwritten)
@@ -187,12 +187,12 @@ pub(super) fn observations(runs: &[Stored], out: &mut impl Write) -> Result<()> 
                 let applied = applied.get(&(visit.arm, replicate.case)).copied();
                 let row = || ObservationRow::new(&of.place, &of.run, &visit, replicate, applied);
                 if replicate.samples_us.is_empty() {
-                    writer.serialize(row()).map_err(unwritten)?;
+                    writer.serialize(row()).map_err(unserialized)?;
                 }
                 let mut row = row();
                 for (sample, &time) in replicate.samples_us.iter().enumerate() {
                     (row.sample, row.time_us) = (Some(sample), time);
-                    writer.serialize(&row).map_err(unwritten)?;
+                    writer.serialize(&row).map_err(unserialized)?;
                 }
             }
             Ok(())
@@ -201,8 +201,19 @@ pub(super) fn observations(runs: &[Stored], out: &mut impl Write) -> Result<()> 
     writer.flush().map_err(unwritten)
 }
 
-fn unwritten(error: impl Into<io::Error>) -> Error {
-    Error::new(Kind::Incomplete, "cannot write the results as csv").because(error.into())
+/// The failure of the disk or the reader itself is the cause, so that a reader who has left is known for one.
+fn unserialized(error: csv::Error) -> Error {
+    if !error.is_io_error() {
+        return unwritten(error.into());
+    }
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => unwritten(error),
+        other => unwritten(io::Error::other(format!("{other:?}"))),
+    }
+}
+
+fn unwritten(error: io::Error) -> Error {
+    Error::new(Kind::Incomplete, "cannot write the results as csv").because(error)
 }
 
 #[cfg(test)]
