@@ -126,7 +126,8 @@ fn case(tallied: &Tallied) -> Case {
     Case { dtype, op: Op::Sum, placement: Placement::OutOfPlace, mode, size: Size::elements(tallied.count) }
 }
 
-/// The worker's end of one communicator, as if it were a communicator of one rank: each is judged for itself.
+/// The worker's end of one communicator, as if all ranks were like this one: each is judged for itself, and on a rank that is
+/// alone nothing has an effect.
 fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tallied, set: &EnvSet) -> Evidence {
     let asked = |(name, value): (&str, &str)| Asked {
         name: name.to_owned(),
@@ -135,16 +136,17 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
         common: false,
         instead: None,
     };
-    let observation = Observation { communicator: 0, case: 0, rank: 0, used: used(of, communicator.told.api) };
+    let ranks = [0, 1];
+    let observation = |rank| Observation { communicator: 0, case: 0, rank, used: used(of, communicator.told.api) };
     Evidence {
         version: worker.version,
-        devices: vec![0],
+        devices: ranks.to_vec(),
         communicators: 1,
         asked: set.vars.iter().map(asked).collect(),
-        seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],
+        seen: vec![Seen { ranks: ranks.to_vec(), variables: worker.in_force(index) }],
         // What the files set is among what is in force.
         files: Vec::<FileLine>::new(),
-        used: [observation].into_iter().collect(),
+        used: ranks.map(observation).into_iter().collect(),
         ..Evidence::default()
     }
 }

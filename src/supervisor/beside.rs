@@ -20,3 +20,15 @@ pub fn find(file: &str) -> Result<PathBuf, String> {
         looked.join(", ")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nowhere_is_told_with_every_place_that_was_looked_at() {
+        let looked = find("libnosuch.so").unwrap_err();
+        assert_eq!(looked.split(", ").count(), places("").len(), "{looked}");
+        assert!(looked.contains("lib/ncclsweep/libnosuch.so"), "{looked}");
+    }
+}
