@@ -115,7 +115,7 @@ pub fn lists(input: &[u8]) {
                 assert!(allowed.pairs.is_empty() || !(algo.refused || proto.refused) || old, "{value} is refused");
             }
         }
-        assert_eq!(algorithms(&value.to_ascii_lowercase(), version).refused && old, false, "2.23 refuses nothing");
+        assert!(!(algorithms(&value.to_ascii_lowercase(), version).refused && old), "2.23 refuses nothing");
     }
 }
 

@@ -98,7 +98,7 @@ fn of_series(series: &Series, at: usize, y: &Scale, x: &dyn Fn(u64) -> f64) -> M
     let down = |figure: f64| (1.0 - y.at(figure)) * HEIGHT;
     let few = series.points.len() <= MARKS;
     // The first series stands in the middle, the others right and left of it in turn.
-    let beside = if few { at.div_ceil(2) as f64 * if at % 2 == 0 { -BESIDE } else { BESIDE } } else { 0.0 };
+    let beside = if few { at.div_ceil(2) as f64 * if at.is_multiple_of(2) { -BESIDE } else { BESIDE } } else { 0.0 };
     html! {
         g class={ "s" (series.colour) } transform={ "translate(" (beside) " 0)" } {
             @for pair in series.points.windows(2) {
