@@ -134,9 +134,12 @@ fn look(browser: &Browser, page: &Path, width: u32) {
         .filter(e => !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1).length";
     assert_eq!(browser.page(outside), json!(0), "{}", shown("elements beyond the edge"));
     // Every plot is drawn and has a name.
-    let plots = "[...document.querySelectorAll('svg[role=img]')].filter(e => !e.closest('details')).map(e => \
-        [e.getBoundingClientRect().width > 100, document.getElementById(e.getAttribute('aria-labelledby').split(' ')[0]).textContent])";
-    let plots = browser.page(plots);
+    let name = "e => e.getAttribute('aria-label') || document.getElementById(e.getAttribute('aria-labelledby').split(' ')[0]).textContent";
+    let plots = format!(
+        "[...document.querySelectorAll('svg[role=img]')].filter(e => !e.closest('details')).map(e => \
+        [e.getBoundingClientRect().width > 100, ({name})(e)])"
+    );
+    let plots = browser.page(&plots);
     let plots = plots.as_array().unwrap();
     assert!(plots.len() > 5, "{}", shown("plots"));
     assert!(plots.iter().all(|plot| plot[0] == json!(true) && plot[1] != json!("")), "{}: {plots:?}", shown("plots"));

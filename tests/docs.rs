@@ -17,20 +17,23 @@ case "$1" in
     *) command=sweep ;;
 esac
 help=$("$PROGRAM" "$command" --help)
-rehearse= rounds= communicators= forced= skip=
+rehearse= rounds= communicators= forced= skip= last=
 case "$help" in *--emulate*) rehearse=--emulate ;; esac
-case "$help" in *--communicators*) rounds='--rounds 1' communicators='--communicators 1' ;; esac
+case "$help" in *--communicators*) communicators='--communicators 1' ;; esac
+case "$help" in *--rounds*) rounds='--rounds 1' ;; esac
 for word do
     shift
     case "$word" in
         --emulate* | --run) rehearse= ;;
-        --rounds) rounds= ;;
+        --rounds | --soak) rounds= ;;
         --communicators) communicators= ;;
         --force) forced=yes ;;
     esac
     # No file of a library is here; one library is measured as well as two.
     if [ "$skip" = yes ]; then skip=; continue; fi
     if [ "$word" = --nccl ]; then skip=yes; continue; fi
+    [ "$last" = --soak ] && word=1s
+    last=$word
     case "$command $word" in
         "accept "*.toml)
             short=short-$(basename "$word")

@@ -17,7 +17,7 @@ use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
 
 /// Reads a value for clap, which shows a message and knows nothing of a next step.
-fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+pub(super) fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(told)
 }
 

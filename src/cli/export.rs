@@ -23,7 +23,7 @@ pub struct Export {
     set: Option<String>,
     /// What to write: nccl.conf, env, systemd, docker, compose, kubernetes, slurm, etc-environment, wrapper, sitecustomize,
     /// json, tuner-csv
-    #[arg(long, value_name = "FORM")]
+    #[arg(long, value_name = "FORM", value_parser = super::args::read::<Form>)]
     to: Form,
     /// Version of the library whose figures carry the set, when the run has several
     #[arg(long, value_name = "VERSION")]

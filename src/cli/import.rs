@@ -39,7 +39,7 @@ pub struct Import {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What to print: table, html, markdown, json, csv, csv-cells, nccl-tests, nccl-tests-json
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = super::args::read::<Format>)]
     format: Format,
     /// No notes on stderr
     #[arg(long, short)]

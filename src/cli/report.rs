@@ -22,7 +22,7 @@ pub struct Report {
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// What to print: table, html, markdown, json, csv (each observation), csv-cells, nccl-tests, nccl-tests-json
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = super::args::read::<Format>)]
     format: Format,
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long)]

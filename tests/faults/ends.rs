@@ -205,6 +205,7 @@ fn what_a_command_started_beside_the_worker_goes_with_a_killed_supervisor_too() 
     assert_eq!(left_over(home.path()), None);
     let abandoned = std::fs::read_dir(home.path().join("tmp")).unwrap().count();
     assert_eq!(abandoned, 1, "a killed run cannot take its folder away");
+    std::fs::remove_dir_all(home.path().join("run")).unwrap();
     assert_eq!(start(home.path(), "", "--rounds 1").wait().unwrap().code(), Some(5));
     assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0, "the next one does");
 }

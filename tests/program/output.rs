@@ -135,7 +135,7 @@ fn several_runs_are_reported_together() {
     let report =
         |format: &str| Program::new(["report", OUT, OUT, "--format", format]).beside(ran).run().exits(0).stdout;
     assert_eq!(report("json").lines().count(), 2);
-    assert_eq!(report("csv-cells").lines().filter(|line| line.starts_with("run,")).count(), 1);
+    assert_eq!(report("csv-cells").lines().filter(|line| line.starts_with("run,backend,")).count(), 1);
     assert_eq!(report("html").matches("<article").count(), 2);
 }
 

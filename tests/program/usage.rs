@@ -129,7 +129,7 @@ fn a_folder_that_holds_a_run_is_left_as_it_is() {
     ran.tells("already holds a run");
     ran.tells("--resume");
     assert_eq!(std::fs::read(MAIN.folder().join("journal.jsonl")).unwrap(), before);
-    assert_eq!(entries(&MAIN.folder()).len(), 2);
+    assert_eq!(entries(&MAIN.folder()).len(), 3);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn every_output_of_every_rank_is_checked_and_counted() {
 fn a_run_leaves_nothing_but_its_folder() {
     assert_eq!(MAIN.leftovers(), [] as [std::path::PathBuf; 0]);
     let names: Vec<_> = crate::support::entries(&MAIN.folder());
-    assert_eq!(names, ["journal.jsonl", "run.json"].map(|name| MAIN.folder().join(name)));
+    assert_eq!(names, ["journal.jsonl", "report.html", "run.json"].map(|name| MAIN.folder().join(name)));
 }
 
 #[test]
