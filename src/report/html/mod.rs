@@ -2,7 +2,7 @@
 //!
 //! [`runs_of`] and [`comparison_of`] make pages from files; [`run`](fn@run) from a document and what was observed of the cells
 //! that [`wanted`] names.
-//! Its size is bounded whatever the size of the run: [`shown`] decides what is left out, and the page says so.
+//! Its size is bounded whatever the size of the run: `shown` decides what is left out, and the page says so.
 
 mod axis;
 mod compare;
