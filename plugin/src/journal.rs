@@ -189,7 +189,7 @@ impl Tallied {
     /// All calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.eager + self.captured + self.untold
+        self.eager.saturating_add(self.captured).saturating_add(self.untold)
     }
 }
 

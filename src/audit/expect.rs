@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::usage::{dtype, used};
 use super::{Audit, Communicator, Worker, is_all_reduce};
 use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
-use crate::plan::env_set::EnvSet;
+use crate::plan::env_set::{EnvSet, Vars};
 use crate::plan::environment::Origin;
 use crate::proof::{Asked, Evidence, FileLine, Observation, Seen, State, VariableProof, judge};
 
@@ -19,6 +19,8 @@ pub struct Expectation {
     pub all_reduces: u64,
     /// Where it does not hold.
     pub broken: Vec<Broken>,
+    /// Journals that could not be read: of their processes nothing is known.
+    pub unread: usize,
     /// What reached the workers, and of which nothing that is recorded shows whether it took effect.
     pub unseen: Vec<Unseen>,
 }
@@ -50,18 +52,34 @@ pub struct Unseen {
 }
 
 impl Expectation {
-    /// Whether every all-reduce that was seen ran as the set says, and there was one.
+    /// Whether every all-reduce that was seen ran as the set says, there was one, and every journal could be read.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.broken.is_empty() && self.all_reduces > 0
+        self.broken.is_empty() && !self.is_incomplete()
+    }
+
+    /// Whether too little was seen to say that it holds.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.all_reduces == 0 || self.unread > 0
     }
 }
 
-/// Holds `set` against every all-reduce among several ranks.
+/// Holds `set` against every all-reduce among several ranks, and against the variables of workers that told of none: one that was
+/// killed early may have made some.
 #[must_use]
 pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
-    let mut expectation = Expectation { set: set.clone(), all_reduces: 0, broken: Vec::new(), unseen: Vec::new() };
+    let (unread, all_reduces) = (audit.unread.len(), 0);
+    let mut expectation = Expectation { set: set.clone(), all_reduces, broken: Vec::new(), unread, unseen: Vec::new() };
+    let others = set.vars.iter().filter(|(name, _)| !is_recorded(name));
+    expectation.unseen.extend(others.map(|(name, _)| Unseen {
+        name: name.to_owned(),
+        why: "of a process's environment only NCCL_* is recorded".to_owned(),
+    }));
     for (at, worker) in audit.workers.iter().enumerate() {
+        if let Some(last) = silent(worker) {
+            expectation.add_lacking(at, &worker.in_force(last));
+        }
         for (index, communicator) in worker.communicators.iter().enumerate() {
             for tallied in communicator.collectives.iter().filter(|tallied| is_all_reduce(tallied)) {
                 let case = case(tallied);
@@ -85,7 +103,34 @@ fn came_too_late(communicator: &Communicator, proof: &VariableProof) -> bool {
     proof.state == State::NotApplied && communicator.changes.iter().any(set)
 }
 
+/// The last communicator of several ranks of a worker that told of no all-reduce at all.
+fn silent(worker: &Worker) -> Option<usize> {
+    let told = worker.communicators.iter().any(|communicator| communicator.collectives.iter().any(is_all_reduce));
+    let last = worker.communicators.iter().rposition(|communicator| communicator.told.ranks != Some(1));
+    last.filter(|_| !told)
+}
+
+fn is_recorded(name: &str) -> bool {
+    name.starts_with("NCCL_")
+}
+
 impl Expectation {
+    /// What a worker that told of no all-reduce lacks.
+    fn add_lacking(&mut self, worker: usize, in_force: &Vars) {
+        for (name, value) in self.set.vars.iter().filter(|(name, value)| is_recorded(name) && !value.is_empty()) {
+            let why = match in_force.get(name) {
+                Some(has) if has == value => continue,
+                Some(has) => format!("it is {has} in the process, which told of no all-reduce"),
+                None => "it is not in the environment of the process, which told of no all-reduce".to_owned(),
+            };
+            let known = |broken: &Broken| broken.worker == worker && broken.name == name;
+            if !self.broken.iter().any(known) {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                self.broken.push(Broken { worker, name, value, why, bytes: Vec::new(), all_reduces: 0 });
+            }
+        }
+    }
+
     fn add(&mut self, worker: usize, tallied: &Tallied, proof: VariableProof) {
         let VariableProof { name, value, state, why, .. } = proof;
         let why = why.unwrap_or_else(|| state.to_string());
@@ -148,7 +193,7 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
         devices: vec![0],
         alone: communicator.told.ranks == Some(1),
         communicators: 1,
-        asked: set.vars.iter().map(asked).collect(),
+        asked: set.vars.iter().filter(|(name, _)| is_recorded(name)).map(asked).collect(),
         seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],
         // What the files set is among what is in force.
         files: Vec::<FileLine>::new(),

@@ -115,6 +115,34 @@ fn a_worker_that_lacks_the_variable_is_named_and_one_that_ran_otherwise_too() {
 }
 
 #[test]
+fn a_worker_that_told_of_no_all_reduce_is_held_by_its_variables() {
+    let mut audit = two((LL, "LL"), (LL, "LL"));
+    let silent = |environment| worker(process(102, environment), vec![communicator(0, 0)], Vec::new(), Why::Running);
+    audit.workers.push(silent(LL));
+    assert!(hold(&audit, &set(LL)).holds());
+    audit.workers.push(silent(&[("NCCL_PROTO", "Simple")]));
+    let held = hold(&audit, &set(LL));
+    let [broken] = &held.broken[..] else { panic!("{held:#?}") };
+    assert_eq!((broken.worker, broken.all_reduces), (3, 0));
+    assert!(broken.why.starts_with("it is Simple in the process"), "{}", broken.why);
+}
+
+#[test]
+fn what_could_not_be_read_is_not_held() {
+    let mut audit = two((LL, "LL"), (LL, "LL"));
+    audit.unread.push(Unread { path: "vm-1-1.jsonl".into(), why: "cut off".into() });
+    let held = hold(&audit, &set(LL));
+    assert!(!held.holds() && held.is_incomplete() && held.broken.is_empty());
+}
+
+#[test]
+fn what_is_not_recorded_is_unseen_not_broken() {
+    let with = &[("NCCL_PROTO", "LL"), ("CUDA_DEVICE_MAX_CONNECTIONS", "1")];
+    let held = hold(&two((LL, "LL"), (LL, "LL")), &set(with));
+    assert!(held.holds() && held.unseen.iter().any(|unseen| unseen.name.starts_with("CUDA_")), "{held:#?}");
+}
+
+#[test]
 fn a_variable_whose_effect_no_profiler_sees_is_unseen_and_breaks_nothing() {
     let level = &[("NCCL_P2P_LEVEL", "SYS")];
     let held = hold(&two((level, "LL"), (level, "LL")), &set(level));

@@ -23,6 +23,10 @@ const PERIOD: Duration = Duration::from_secs(2);
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let expected = args.expect.as_deref().map(|text| named_set(text, args.config.as_deref())).transpose()?;
+    if let Some(set) = expected.as_ref().filter(|set| set.vars.is_empty()) {
+        return Err(Error::usage(format!("{} sets nothing, so any run would hold it", set.name))
+            .help("--expect takes a set with variables, or NAME:K=V,…"));
+    }
     match &args.watch {
         Some(folder) => watch(folder, expected.as_ref(), args.format),
         None => {
@@ -76,7 +80,7 @@ pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Pa
 
 /// A profiler plugin that somebody else asked for.
 fn other_plugin(variables: &Vars) -> Option<String> {
-    let inherited = std::env::var(PLUGIN).ok();
+    let inherited = std::env::var_os(PLUGIN).map(|value| value.to_string_lossy().into_owned());
     variables.get(PLUGIN).map(str::to_owned).or(inherited).filter(|value| !value.is_empty())
 }
 
@@ -123,13 +127,12 @@ fn watch(folder: &Path, expected: Option<&EnvSet>, form: Form) -> Result<Exit> {
     }
 }
 
-/// The exit code: what was expected decides; where nothing was, how the command ended.
+/// The exit code: what was expected decides; where nothing was, or it holds, how the command ended.
 fn exit(expectation: Option<&Expectation>, status: Option<ExitStatus>) -> Exit {
     match expectation {
-        Some(expectation) if expectation.all_reduces == 0 => Exit::Incomplete,
-        Some(expectation) if !expectation.holds() => Exit::Failed,
-        Some(_) => Exit::Held,
-        None => match status {
+        Some(expectation) if !expectation.broken.is_empty() => Exit::Failed,
+        Some(expectation) if expectation.is_incomplete() => Exit::Incomplete,
+        _ => match status {
             Some(status) if !status.success() => Exit::Command(audited::code(status)),
             _ => Exit::Held,
         },

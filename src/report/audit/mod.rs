@@ -319,10 +319,18 @@ fn conclusion(audit: &Audit, expectation: &Expectation) -> String {
         return Tone::Bad
             .ink(&format!("No all-reduce among several ranks was seen, so {name} is neither held nor broken."));
     }
+    if expectation.unread > 0 && expectation.broken.is_empty() {
+        let unread = plural(expectation.unread, "journal");
+        return Tone::Bad.ink(&format!("{unread} cannot be read, so {name} is neither held nor broken."));
+    }
     let workers: BTreeSet<usize> = expectation.broken.iter().map(|broken| broken.worker).collect();
     let all = plural(expectation.all_reduces as usize, "all-reduce");
     match workers.len() {
-        0 => Tone::Good.ink(&format!("{name} holds: all {all} ran as it says, in every worker.")),
+        0 => {
+            let lost = audit.workers.iter().filter(|worker| worker.life == Life::Lost).count();
+            let told = if lost > 0 { format!(", as far as {lost} lost of them told") } else { String::new() };
+            Tone::Good.ink(&format!("{name} holds: all {all} ran as it says, in every worker{told}."))
+        }
         broken => {
             Tone::Bad.ink(&format!("{name} does not hold in {broken} of {}.", plural(audit.workers.len(), "worker")))
         }
