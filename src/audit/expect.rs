@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::usage::{dtype, used};
 use super::{Audit, Communicator, Worker, is_all_reduce};
 use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
+use crate::nccl::is_variable;
 use crate::plan::env_set::{EnvSet, Vars};
 use crate::plan::environment::Origin;
 use crate::proof::{Asked, Evidence, FileLine, Observation, Seen, State, VariableProof, judge};
@@ -71,7 +72,7 @@ impl Expectation {
 pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
     let (unread, all_reduces) = (audit.unread.len(), 0);
     let mut expectation = Expectation { set: set.clone(), all_reduces, broken: Vec::new(), unread, unseen: Vec::new() };
-    let others = set.vars.iter().filter(|(name, _)| !is_recorded(name));
+    let others = set.vars.iter().filter(|(name, _)| !is_variable(name));
     expectation.unseen.extend(others.map(|(name, _)| Unseen {
         name: name.to_owned(),
         why: "of a process's environment only NCCL_* is recorded".to_owned(),
@@ -110,14 +111,10 @@ fn silent(worker: &Worker) -> Option<usize> {
     last.filter(|_| !told)
 }
 
-fn is_recorded(name: &str) -> bool {
-    name.starts_with("NCCL_")
-}
-
 impl Expectation {
     /// What a worker that told of no all-reduce lacks.
     fn add_lacking(&mut self, worker: usize, in_force: &Vars) {
-        for (name, value) in self.set.vars.iter().filter(|(name, value)| is_recorded(name) && !value.is_empty()) {
+        for (name, value) in self.set.vars.iter().filter(|(name, value)| is_variable(name) && !value.is_empty()) {
             let why = match in_force.get(name) {
                 Some(has) if has == value => continue,
                 Some(has) => format!("it is {has} in the process, which told of no all-reduce"),
@@ -193,7 +190,7 @@ fn evidence(worker: &Worker, index: usize, communicator: &Communicator, of: &Tal
         devices: vec![0],
         alone: communicator.told.ranks == Some(1),
         communicators: 1,
-        asked: set.vars.iter().filter(|(name, _)| is_recorded(name)).map(asked).collect(),
+        asked: set.vars.iter().filter(|(name, _)| is_variable(name)).map(asked).collect(),
         seen: vec![Seen { ranks: vec![0], variables: worker.in_force(index) }],
         // What the files set is among what is in force.
         files: Vec::<FileLine>::new(),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{Audit, Worker};
 use crate::nccl::catalogue::{self, ReadAt};
 use crate::nccl::conf::{self, Conf, Files, Home, Origin};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 
@@ -62,7 +63,7 @@ pub(super) fn of(process: &Process, version: Option<NcclVersion>) -> Vec<Setting
     let files = conf_files(process, version);
     let files: Vec<_> = files.iter().map(|(path, conf)| (path.as_path(), conf)).collect();
     let environment = process.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let found = conf::effective(environment, &files).into_iter().filter(|(name, _)| name.starts_with("NCCL_"));
+    let found = conf::effective(environment, &files).into_iter().filter(|(name, _)| is_variable(name));
     let setting = |(name, effective): (String, conf::Effective)| {
         let of_file = |origin: &Origin| matches!(origin, Origin::File { .. });
         // Up to 2.28 NCCL puts what its files say into the environment, so the same value stands in both.

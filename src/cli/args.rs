@@ -209,8 +209,8 @@ pub struct Audit {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What to print: table, json
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
-    pub format: crate::report::audit::Form,
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Form>)]
+    pub format: crate::report::Form,
     /// The command, as you start it
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -235,8 +235,8 @@ pub struct Exec {
     #[arg(long, value_name = "DIR", requires = "audit")]
     pub out: Option<PathBuf>,
     /// What the audit prints: table, json
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::audit::Form>)]
-    pub format: crate::report::audit::Form,
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Form>)]
+    pub format: crate::report::Form,
     /// Start it although NCCL would ignore or misread a setting, or the run does not carry the set
     #[arg(long)]
     pub force: bool,

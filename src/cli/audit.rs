@@ -13,7 +13,7 @@ use crate::audit::{self, Audit, Expectation};
 use crate::error::{Error, Result};
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, Vars};
-use crate::report::audit::{self as report, Form};
+use crate::report::{Form, audit as report};
 use crate::supervisor::audited::{self, PLUGIN, Started};
 use crate::supervisor::provenance;
 

@@ -58,12 +58,8 @@ pub struct Doctor {
     #[arg(long)]
     redact: bool,
     /// What to print: table, json
-    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = form)]
-    format: report::doctor::Form,
-}
-
-fn form(text: &str) -> Result<report::doctor::Form, String> {
-    text.parse().map_err(|error: Error| error.to_string())
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = super::args::read::<report::Form>)]
+    format: report::Form,
 }
 
 /// Runs the command.

@@ -9,3 +9,9 @@ pub mod log;
 pub mod number;
 pub mod version;
 pub mod words;
+
+/// Whether NCCL may read an environment variable of this name.
+#[must_use]
+pub fn is_variable(name: &str) -> bool {
+    name.starts_with("NCCL_")
+}

@@ -2,6 +2,7 @@
 //!
 //! Later wins: inherited < base < the env set < one rank's own < what ncclsweep itself must set.
 
+use crate::nccl::is_variable;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ impl Environment {
     /// Starts from what was inherited; `clean` leaves its `NCCL_*` variables out.
     #[must_use]
     pub fn inherit(inherited: impl IntoIterator<Item = (String, String)>, clean: bool) -> Self {
-        let kept = inherited.into_iter().filter(|(name, _)| !(clean && is_nccl(name)));
+        let kept = inherited.into_iter().filter(|(name, _)| !(clean && is_variable(name)));
         Self(kept.map(|(name, value)| (name, (value, Origin::Inherited))).collect())
     }
 
@@ -103,14 +104,8 @@ impl Environment {
 
     /// The `NCCL_*` variables with their origin.
     pub fn nccl(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
-        self.iter().filter(|(name, _, _)| is_nccl(name))
+        self.iter().filter(|(name, _, _)| is_variable(name))
     }
-}
-
-/// Whether NCCL may read a variable of this name.
-#[must_use]
-pub fn is_nccl(name: &str) -> bool {
-    name.starts_with("NCCL_")
 }
 
 #[cfg(test)]

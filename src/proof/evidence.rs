@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::read::{CommunicatorRead, Read};
 use super::used::Used;
 use crate::collective::{Case, Mode};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
-use crate::plan::environment::{Origin, is_nccl};
+use crate::plan::environment::Origin;
 use crate::topology::{Path, Topology};
 
 /// What one visit of an arm showed.
@@ -114,7 +115,7 @@ impl FromIterator<Observation> for Uses {
 pub fn asked(layers: &[(Origin, &Vars)], tool: &Vars) -> Vec<Asked> {
     let mut all: IndexMap<&str, (&str, Origin)> = IndexMap::new();
     for (origin, vars) in layers {
-        all.extend(vars.iter().filter(|(name, _)| is_nccl(name)).map(|(name, value)| (name, (value, *origin))));
+        all.extend(vars.iter().filter(|(name, _)| is_variable(name)).map(|(name, value)| (name, (value, *origin))));
     }
     let asked = |(name, (value, origin)): (&str, (&str, Origin))| Asked {
         name: name.to_owned(),

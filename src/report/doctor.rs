@@ -1,10 +1,9 @@
 //! A checkup for a terminal and for programs.
 
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 
 use super::Style;
+use super::form::Form;
 use super::ink::{Tone, paragraph, plain, width};
 use super::table::{LEAST, WIDEST};
 use crate::doctor::{Check, Checkup, Status};
@@ -15,35 +14,6 @@ use crate::record::redact::Redactor;
 const STATUS: usize = 11;
 /// Columns of a name at most; longer ones push their evidence on.
 const NAME: usize = 24;
-
-/// A form of a checkup, as `--format` names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// For people at a terminal.
-    #[default]
-    Table,
-    /// Checks and the facts behind them.
-    Json,
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Table => "table",
-            Self::Json => "json",
-        })
-    }
-}
-
-impl FromStr for Form {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = |form: &Self| form.to_string().eq_ignore_ascii_case(text);
-        let found = [Self::Table, Self::Json].into_iter().find(known);
-        found.ok_or_else(|| Error::usage(format!("unknown format `{text}`")).help("one of: table, json"))
-    }
-}
 
 /// Writes `checkup` as `form`; `style` shapes [`Form::Table`] only. `redactor` takes out what tells whose box it is.
 pub fn write(

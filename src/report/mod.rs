@@ -10,6 +10,7 @@ pub mod compare;
 mod conclusion;
 pub mod doctor;
 mod findings;
+mod form;
 mod head;
 pub mod html;
 pub mod impact;
@@ -22,5 +23,6 @@ pub mod table;
 pub mod topology;
 pub mod why;
 
+pub use form::Form;
 pub use ink::{Style, steers};
 pub use machine::{Format, write};

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use crate::nccl::conf::{Files, Home, SYSTEM_FILE};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
-use crate::plan::environment::{Environment, is_nccl};
+use crate::plan::environment::Environment;
 use crate::plan::schedule::Arm;
 use crate::record::run::ConfFile;
 
@@ -57,7 +58,7 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 #[must_use]
 pub fn left_out() -> Vec<String> {
     let all = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), name, value));
-    let nccls = all.filter(|(shown, ..)| is_nccl(shown));
+    let nccls = all.filter(|(shown, ..)| is_variable(shown));
     let mut names: Vec<String> = nccls
         .filter(|(_, name, value)| name.to_str().is_none() || value.to_str().is_none())
         .map(|(shown, ..)| shown)
@@ -69,7 +70,7 @@ pub fn left_out() -> Vec<String> {
 /// Inherited `NCCL_*` variables.
 #[must_use]
 pub fn inherited() -> Vars {
-    let mut variables: Vec<_> = environment().filter(|(name, _)| is_nccl(name)).collect();
+    let mut variables: Vec<_> = environment().filter(|(name, _)| is_variable(name)).collect();
     variables.sort();
     Vars::from_iter(variables)
 }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use crate::gpu::cuda::{self, Context, Device};
 use crate::gpu::nvml::Management;
 use crate::gpu::{GpuError, communicator};
+use crate::nccl::is_variable;
 use crate::plan::env_set::Vars;
-use crate::plan::environment::is_nccl;
 use crate::record::visit::WorkerFacts;
 use crate::wire::{self, Event, Job, Received};
 use shared::Shared;
@@ -82,7 +82,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     let own = &team.job.devices[team.job.ranks.start as usize..team.job.ranks.end as usize];
     let contexts = contexts(own).map_err(starting)?;
     let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
-    let variables = std::env::vars().filter(|(name, _)| is_nccl(name));
+    let variables = std::env::vars().filter(|(name, _)| is_variable(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
         facts: WorkerFacts {

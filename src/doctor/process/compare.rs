@@ -1,5 +1,6 @@
 //! How processes differ: among the workers, and between a process and what it starts.
 
+use crate::nccl::is_variable;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::{Check, Status};
@@ -48,7 +49,7 @@ pub fn variables(workers: &[&Facts]) -> Vec<Check> {
         .iter()
         .flat_map(|facts| &facts.effective)
         .map(|setting| setting.name.as_str())
-        .filter(|name| name.starts_with("NCCL_"))
+        .filter(|name| is_variable(name))
         .collect();
     for name in names {
         for facts in &known {
@@ -121,7 +122,7 @@ pub fn inheritance(all: &[Facts], workers: &[&Facts]) -> Option<Check> {
         let of = |facts: &'_ Facts, name: &str| {
             facts.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         };
-        for (name, value) in parent.variables.iter().filter(|(name, _)| name.starts_with("NCCL_")) {
+        for (name, value) in parent.variables.iter().filter(|(name, _)| is_variable(name)) {
             match of(child, name) {
                 None => lost.push(format!("{name}={value} of pid {} is lost in its child {}", parent.pid, child.pid)),
                 Some(other) if other != *value => {

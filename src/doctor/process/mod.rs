@@ -10,6 +10,7 @@ use super::files::Root;
 use super::{Checkup, Details, SCHEMA, conf};
 use crate::error::{Error, Result};
 use crate::nccl::conf::{Files, Home};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 
 mod compare;
@@ -213,5 +214,5 @@ fn read(
 fn concerns_nccl(name: &str) -> bool {
     const OTHERS: [&str; 5] =
         ["CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "VLLM_NCCL_SO_PATH"];
-    name.starts_with("NCCL_") || OTHERS.contains(&name)
+    is_variable(name) || OTHERS.contains(&name)
 }

@@ -4,6 +4,7 @@ use super::super::{Check, Status};
 use super::compare::{self, pids};
 use super::{Facts, Library};
 use crate::nccl::check::{self, Context, Severity, UnknownBox};
+use crate::nccl::is_variable;
 
 pub fn checks(all: &[Facts]) -> Vec<Check> {
     let workers = compare::workers(all);
@@ -44,7 +45,7 @@ fn overview(all: &[Facts], workers: &[&Facts]) -> Check {
 fn groups(all: &[Facts]) -> Vec<Vec<&Facts>> {
     type Key<'a> = (&'a [Library], Vec<&'a (String, String)>, &'a [String], [Option<&'a String>; 2], bool);
     fn key(facts: &Facts) -> Key<'_> {
-        let nccl = facts.variables.iter().filter(|(name, _)| name.starts_with("NCCL_") || name == "LD_PRELOAD");
+        let nccl = facts.variables.iter().filter(|(name, _)| is_variable(name) || name == "LD_PRELOAD");
         let files = facts.files.as_slice();
         (&facts.nccl, nccl.collect(), files, [facts.hidden.as_ref(), facts.unmapped.as_ref()], facts.forked)
     }
@@ -109,7 +110,7 @@ fn environment(check: &mut Check, facts: &Facts) {
         let of = facts.variables.iter().filter(|(name, _)| wanted(name));
         of.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     };
-    let nccl = shown(|name| name.starts_with("NCCL_") || name == "LD_PRELOAD");
+    let nccl = shown(|name| is_variable(name) || name == "LD_PRELOAD");
     let at = if facts.forked { "forked, so of its ancestor at exec" } else { "at exec" };
     check.evidence.push(if nccl.is_empty() { format!("{at}: no NCCL_ variable") } else { format!("{at}: {nccl}") });
     let from_files: Vec<_> = facts

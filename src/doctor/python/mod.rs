@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::files::is_nccl;
 use super::{Check, Checkup, Details, SCHEMA, Status};
 use crate::nccl::check::{self, Context, Severity, UnknownBox};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 
 #[cfg(test)]
@@ -255,8 +256,7 @@ fn variables(
     version: Option<NcclVersion>,
 ) -> Check {
     let name = "variables";
-    let started: BTreeMap<String, String> =
-        environment.iter().filter(|(name, _)| name.starts_with("NCCL_")).cloned().collect();
+    let started: BTreeMap<String, String> = environment.iter().filter(|(name, _)| is_variable(name)).cloned().collect();
     let last = child.unwrap_or(own);
     let shown: Vec<_> = last.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let who = if child.is_some() { "a spawned child" } else { "the interpreter" };

@@ -4,13 +4,12 @@ mod settings;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 
 use serde::Serialize;
 
 use super::Style;
+use super::form::Form;
 use super::head::Line;
 use super::ink::{Tone, paragraph, plain};
 use super::sheet::{Align, Column, Sheet};
@@ -24,37 +23,6 @@ use crate::units::{Bytes, count, plural};
 const SIZES: usize = 24;
 /// Processes that are named one by one.
 const NAMED: usize = 4;
-
-/// A form of an audit, as `--format` names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// For people at a terminal.
-    #[default]
-    Table,
-    /// The whole document.
-    Json,
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Table => "table",
-            Self::Json => "json",
-        })
-    }
-}
-
-impl FromStr for Form {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = |form: &Self| form.to_string().eq_ignore_ascii_case(text);
-        [Self::Table, Self::Json]
-            .into_iter()
-            .find(known)
-            .ok_or_else(|| Error::usage(format!("unknown format `{text}`")).help("one of: table, json"))
-    }
-}
 
 /// The document for programs.
 #[derive(Serialize)]
