@@ -82,7 +82,7 @@ impl Draft {
             alive: ranks::alive(args, config)?,
             rank_env: ranks::rank_env(&args.rank_env, &launches)?,
             launches,
-            cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
+            cpu_affinity: args.cpu_affinity.clone().or_else(|| config.cpu_affinity.clone()).unwrap_or_default(),
             wrap: wrap(args)?,
             rounds: if args.soak.is_some() {
                 Rounds::Auto

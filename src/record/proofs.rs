@@ -156,20 +156,33 @@ impl<'a> Prover<'a> {
                 Likeness::Identical => None,
                 Likeness::Different(what) | Likeness::Unknown(what) => Some(what),
             }),
-            chosen: by_cases(chosen.enumerate(), |a, b| a == b),
-            variables: by_cases(proofs, |a, b| {
-                (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking)
-            }),
+            chosen: by_cases(chosen.enumerate(), |a, b| a == b, |_, _| ()),
+            variables: by_cases(
+                proofs,
+                |a, b| (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking),
+                |known, more| {
+                    let new: Vec<_> =
+                        more.evidence.into_iter().filter(|sentence| !known.evidence.contains(sentence)).collect();
+                    known.evidence.extend(new);
+                },
+            ),
         }
     }
 }
 
-/// Joins what is the same for several cases; the first case's evidence stands for all of them.
-fn by_cases<T>(items: impl Iterator<Item = (usize, T)>, same: impl Fn(&T, &T) -> bool) -> Vec<OfCases<T>> {
+/// Joins what is the same for several cases; `join` takes over what another case adds.
+fn by_cases<T>(
+    items: impl Iterator<Item = (usize, T)>,
+    same: impl Fn(&T, &T) -> bool,
+    join: impl Fn(&mut T, T),
+) -> Vec<OfCases<T>> {
     let mut all: Vec<OfCases<T>> = Vec::new();
     for (case, what) in items {
         match all.iter_mut().find(|known| same(&known.what, &what)) {
-            Some(known) => known.cases.push(case),
+            Some(known) => {
+                known.cases.push(case);
+                join(&mut known.what, what);
+            }
             None => all.push(OfCases { cases: vec![case], what }),
         }
     }

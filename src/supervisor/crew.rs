@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::process::{Process, Spec};
-use super::shm;
+use crate::nccl::shm;
 use crate::wire::{self, Received};
 
 /// How long members that were asked to end may take before they are killed.

@@ -24,7 +24,6 @@ pub mod process;
 pub mod provenance;
 pub mod python;
 mod risk;
-mod shm;
 pub mod sweep;
 pub mod visit;
 mod watch;

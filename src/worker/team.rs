@@ -13,6 +13,7 @@ use super::data::{self, CaseData};
 use super::shared::Shared;
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
+use crate::nccl::shm;
 use crate::proof::Used;
 use crate::record::visit::{At, Checks, Doing, Phase, RanksDoing, UsedBy};
 use crate::wire::{self, Event, Job};
@@ -56,8 +57,12 @@ fn end_group() {
     let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGKILL);
 }
 
-/// Ends the process without exit handlers.
+/// Ends the process without exit handlers. After a failure communicators are not destroyed, and NCCL does not remove what it
+/// shares through `/dev/shm`: that goes here.
 fn end_process(status: i32) -> ! {
+    if status != 0 {
+        shm::remove(shm::held_here());
+    }
     // SAFETY: `_exit` takes no memory and never returns.
     unsafe { nix::libc::_exit(status) }
 }
