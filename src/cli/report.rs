@@ -27,6 +27,9 @@ pub struct Report {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long)]
     why: bool,
+    /// Tell where the time of the visits went, phase by phase
+    #[arg(long)]
+    timings: bool,
     /// Replace host name, UUIDs and paths in what is printed
     #[arg(long)]
     redact: bool,
@@ -44,15 +47,19 @@ pub fn run(args: &Report) -> Result<Exit> {
         }
     }
     let mut out = std::io::stdout().lock();
-    if !(args.why && args.format == Format::Table) {
+    let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+    if !more || args.format != Format::Table {
         report::write(&runs, args.format, terminal::style(), &mut out)?;
         return Ok(Exit::Held);
     }
     for of in runs.chunks(1) {
         report::write(of, args.format, terminal::style(), &mut out)?;
-        let why = report::why::render(&of[0].run, terminal::style());
-        write!(out, "\n{why}")
-            .map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
+        let run = &of[0].run;
+        let failed = |error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error);
+        if args.why {
+            write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+        }
+        super::cost::write(run, args.timings, &mut out).map_err(failed)?;
     }
     Ok(Exit::Held)
 }
