@@ -3,6 +3,7 @@
 mod accept;
 mod args;
 mod audit;
+mod buffers;
 mod compare;
 mod cost;
 mod devices;

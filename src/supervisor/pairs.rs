@@ -137,6 +137,7 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         ranks: 2,
         launches: vec![Launch::Threads],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),

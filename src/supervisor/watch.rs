@@ -130,6 +130,7 @@ impl<'a> Watch<'a> {
                 self.visit.replicates.push(replicate);
             }
             Event::Used { used } => self.note_used(used),
+            Event::Registered { of } => self.visit.registration.get_or_insert_default().add(of),
             Event::Gpus { states } => match self.first_states.take() {
                 None => self.first_states = Some(states),
                 Some(before) => self.visit.gpus = before.into_iter().zip(states).collect(),
