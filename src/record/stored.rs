@@ -139,9 +139,14 @@ fn read(path: &Path) -> Result<Run> {
     let help =
         "a run is a folder with run.json and journal.jsonl, as `ncclsweep` makes under results/, or its run.json";
     let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut text))
-        .map_err(|error| fault().because(error).help(help))?;
+    let unread = |error: std::io::Error| fault().because(error).help(help);
+    let mut file = File::open(path).map_err(unread)?.take(MAX_DOCUMENT + 1);
+    // What is no document is told by its beginning, before a gigabyte of it is in memory.
+    file.by_ref().take(4096).read_to_end(&mut text).map_err(unread)?;
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(fault().because("it is no JSON object").help(help));
+    }
+    file.read_to_end(&mut text).map_err(unread)?;
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(fault().help("it is larger than 1 GiB: is it the right file?"));
     }
