@@ -1,5 +1,6 @@
 //! `ncclsweep accept`: a hardware acceptance test.
 
+use super::answer::answer;
 use super::args::{Accept as Args, Sweep};
 use super::draft::Draft;
 use super::exit::Exit;
@@ -24,13 +25,12 @@ pub fn run(args: &Args) -> Result<Exit> {
         },
     };
     let acceptance = accept::judge(&plan, &run, golden.as_ref())?;
-    report::accept::write(&acceptance, args.format, terminal::style(), &mut std::io::stdout().lock())?;
     if let Some(path) = &args.junit {
         let text = report::accept::junit(&acceptance)?;
         std::fs::write(path, text)
             .map_err(|error| Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error))?;
     }
-    Ok(exit(&acceptance))
+    answer(exit(&acceptance), |out| report::accept::write(&acceptance, args.format, terminal::style(), out))
 }
 
 /// A run of the plan's configuration; none when the user interrupted.

@@ -1,10 +1,11 @@
 //! `ncclsweep audit`: what NCCL did in the processes of a command.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use super::answer::{answer, unwritten};
 use super::args::Audit as Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
@@ -65,7 +66,9 @@ pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Pa
     let status = audited::run(started, &folder, plugin.as_deref())?;
     let audit = Audit::load(&folder)?;
     let expectation = expected.map(|set| audit::hold(&audit, set));
-    report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut std::io::stdout().lock())?;
+    let exit = answer(exit(expectation.as_ref(), Some(status)), |out| {
+        report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+    })?;
     if audit.workers.is_empty() {
         terminal::note(
             "no process told anything: NCCL before 2.23 loads no profiler plugin, and a process whose environment was \
@@ -75,7 +78,7 @@ pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Pa
     if !status.success() {
         terminal::note(format!("the command ended with {status}"));
     }
-    Ok(exit(expectation.as_ref(), Some(status)))
+    Ok(exit)
 }
 
 /// A profiler plugin that somebody else asked for.
@@ -106,21 +109,20 @@ fn watch(folder: &Path, expected: Option<&EnvSet>, form: Form) -> Result<Exit> {
     loop {
         let audit = Audit::load(folder)?;
         let expectation = expected.map(|set| audit::hold(&audit, set));
-        let mut out = std::io::stdout().lock();
-        if live {
-            use std::io::Write;
-            // To the first column of the first line, and what was there goes.
-            let _ = write!(out, "\x1b[H\x1b[2J");
-        }
-        report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut out)?;
-        drop(out);
+        let exit = answer(exit(expectation.as_ref(), None), |out| {
+            if live {
+                // To the first column of the first line, and what was there goes.
+                write!(out, "\x1b[H\x1b[2J").map_err(unwritten)?;
+            }
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })?;
         if !live || !(audit.is_live() || audit.workers.is_empty()) {
-            return Ok(exit(expectation.as_ref(), None));
+            return Ok(exit);
         }
         let ticks = PERIOD.as_millis() / 50;
         for _ in 0..ticks {
             if interrupt.asked() {
-                return Ok(exit(expectation.as_ref(), None));
+                return Ok(exit);
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::answer::answer_text;
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Kind, Result};
@@ -60,8 +61,8 @@ pub fn run(args: &Export) -> Result<Exit> {
                 .map_err(|error| Error::usage(format!("cannot make {}", path.display())).because(error))?;
             file.write_all(text.as_bytes()).map_err(unwritten)?;
             terminal::note(format!("written to {}", path.display()));
+            Ok(Exit::Held)
         }
-        None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
+        None => answer_text(text),
     }
-    Ok(Exit::Held)
 }

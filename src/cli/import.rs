@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 
+use super::answer::answer;
 use super::exit::Exit;
 use super::{folder, terminal};
 use crate::error::{Error, Kind, Result};
@@ -76,11 +77,11 @@ pub fn run(args: &Import) -> Result<Exit> {
     if args.format == Format::Json {
         stored.complete_visits()?;
     }
-    report::write(&[stored], args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    let exit = answer(Exit::Held, |out| report::write(&[stored], args.format, terminal::style(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {place}"));
     }
-    Ok(Exit::Held)
+    Ok(exit)
 }
 
 /// The name of a file without its folder, its text, and when it was last written.

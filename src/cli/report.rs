@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::answer::{answer, unwritten};
 use super::exit::Exit;
 use super::terminal;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::record::file;
 use crate::record::journal::Journal;
 use crate::record::observed::Observed;
@@ -43,18 +44,16 @@ pub fn run(args: &Report) -> Result<Exit> {
             stored.redact(format!("run-{}", at + 1))?;
         }
     }
-    let mut out = std::io::stdout().lock();
-    if !(args.why && args.format == Format::Table) {
-        report::write(&runs, args.format, terminal::style(), &mut out)?;
-        return Ok(Exit::Held);
-    }
-    for of in runs.chunks(1) {
-        report::write(of, args.format, terminal::style(), &mut out)?;
-        let why = report::why::render(&of[0].run, terminal::style());
-        write!(out, "\n{why}")
-            .map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
-    }
-    Ok(Exit::Held)
+    answer(Exit::Held, |out| {
+        if !(args.why && args.format == Format::Table) {
+            return report::write(&runs, args.format, terminal::style(), out);
+        }
+        runs.chunks(1).try_for_each(|of| {
+            report::write(of, args.format, terminal::style(), out)?;
+            let why = report::why::render(&of[0].run, terminal::style());
+            write!(out, "\n{why}").map_err(unwritten)
+        })
+    })
 }
 
 /// Writes the page of a run into its folder.

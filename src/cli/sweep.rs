@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::dry_run;
@@ -51,11 +52,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let measured = measure(args, draft()?, &comparable)?;
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
     let stored = measured.stored();
-    match show(args, &stored, step.as_ref()) {
-        // Who reads no further still learns how the run ended.
-        Err(error) if super::exit::reader_has_left(&error) => return Ok(exit),
-        shown => shown?,
-    }
+    let exit = answer(exit, |out| show(args, &stored, step.as_ref(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
     }
@@ -68,15 +65,15 @@ pub fn run(args: &Args) -> Result<Exit> {
 /// What `--baseline` asks for: under the report where that is for people, else on stderr, beside the document on stdout.
 fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
     let comparison = compare::compare(baseline, new, None)?;
-    match args.format {
-        Format::Table => {
-            let mut out = std::io::stdout().lock();
-            let _ = writeln!(out);
-            report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), &mut out)?;
-        }
-        _ => terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end()),
+    let exit = super::compare::exit(&comparison);
+    if args.format != Format::Table {
+        terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end());
+        return Ok(exit);
     }
-    Ok(super::compare::exit(&comparison))
+    answer(exit, |out| {
+        writeln!(out).map_err(unwritten)?;
+        report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), out)
+    })
 }
 
 /// A run that was made and stored.
@@ -156,23 +153,23 @@ fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
 }
 
 /// Prints the results.
-fn show(args: &Args, stored: &Stored, step: Option<&Step>) -> Result<()> {
+fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write) -> Result<()> {
     let (run, folder) = (&stored.run, Path::new(&stored.place));
-    let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
-    let mut out = std::io::stdout().lock();
     match args.format {
         // The document itself: the run in memory has no replicates.
         Format::Json => {
-            let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
-            std::io::copy(&mut document, &mut out).map_err(failed)?;
+            let path = folder.join(document::FILE);
+            let unread = |error| Error::new(Kind::Incomplete, format!("cannot read {}", path.display())).because(error);
+            let mut document = std::fs::File::open(&path).map_err(unread)?;
+            std::io::copy(&mut document, out).map_err(unwritten)?;
         }
-        format => report::write(std::slice::from_ref(stored), format, terminal::style(), &mut out)?,
+        format => report::write(std::slice::from_ref(stored), format, terminal::style(), out)?,
     }
     if args.why && args.format == Format::Table {
-        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
     }
     if let (Some(step), Format::Table) = (step, args.format) {
-        write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(failed)?;
+        write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(unwritten)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::awake::Awake;
 use super::process::{Process, Spec};
 use crate::nccl::shm;
 use crate::wire::{self, Received};
@@ -29,7 +30,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub enum Heard<T> {
     /// A message or the end of the wire.
     Received(Received<T>),
-    /// Nothing until the deadline.
+    /// Nothing within the limit.
     Silence,
     /// The user interrupted.
     Interrupted,
@@ -65,15 +66,16 @@ impl<T: DeserializeOwned + Send + 'static> Crew<T> {
         Ok(crew)
     }
 
-    /// Waits for the next message of any member until `deadline`, and tells whose it is.
-    pub fn hear(&self, deadline: Instant, interrupted: impl Fn() -> bool) -> (usize, Heard<T>) {
+    /// Waits for the next message of any member until `silence` has lasted to its `limit`, and tells whose it is.
+    pub fn hear(&self, silence: &Awake, limit: Duration, interrupted: impl Fn() -> bool) -> (usize, Heard<T>) {
         loop {
             if interrupted() {
                 return (0, Heard::Interrupted);
             }
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+            let left = limit.saturating_sub(silence.elapsed());
+            if left.is_zero() {
                 return (0, Heard::Silence);
-            };
+            }
             match self.events.recv_timeout(left.min(GLANCE)) {
                 Ok((place, received)) => {
                     if matches!(received, Received::End) && !self.silent.borrow_mut().insert(place) {
@@ -138,9 +140,9 @@ impl<T> Crew<T> {
 
     /// Waits for all members to exit by themselves; false when one does not within `limit`, or must not be waited for.
     pub fn wait_for_all(&mut self, limit: Duration, enough: impl Fn() -> bool) -> std::io::Result<bool> {
-        let deadline = Instant::now() + limit;
+        let waited = Awake::start();
         for member in &mut self.members {
-            if member.wait(deadline.saturating_duration_since(Instant::now()), &enough)?.is_none() {
+            if member.wait(limit.saturating_sub(waited.elapsed()), &enough)?.is_none() {
                 return Ok(false);
             }
         }

@@ -4,6 +4,7 @@
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
 pub mod audited;
+pub mod awake;
 pub mod bench;
 mod beside;
 pub mod child;

@@ -1,7 +1,7 @@
 //! What must be known before the first visit: the box as a probe process sees it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::child::{Child, Heard, Spec, WIRE_FD};
 use super::private::Private;
@@ -65,7 +65,7 @@ pub fn probe(
             .because(error)
             .help("limits of this shell may be too tight: `ulimit -a`, above all -n and -u")
     })?;
-    match child.hear(Instant::now() + limit, interrupted) {
+    match child.hear(limit, interrupted) {
         Heard::Received(Received::Message(probe)) => Ok(probe),
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),
         Heard::Received(Received::End) => {

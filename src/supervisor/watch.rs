@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::awake::Awake;
 use super::child::{signal_behind, signal_of};
 use super::crew::{Crew, Heard};
 use super::deadlines::Pace;
@@ -22,8 +23,8 @@ pub(super) struct Watch<'a> {
     pace: &'a mut Pace,
     visit: Visit,
     spawned: Instant,
-    /// When the current phase began.
-    since: Instant,
+    /// Since the current phase began.
+    since: Awake,
     at: Option<At>,
     first_states: Option<Vec<GpuState>>,
     /// The last word on how it ended, and the worker that said it or fell silent.
@@ -40,13 +41,12 @@ pub(super) struct Watch<'a> {
 impl<'a> Watch<'a> {
     pub(super) fn new(plan: &'a Plan, planned: Planned, pace: &'a mut Pace) -> Self {
         let visit = planned.visit();
-        let now = Instant::now();
         Self {
             plan,
             pace,
             visit,
-            spawned: now,
-            since: now,
+            spawned: Instant::now(),
+            since: Awake::start(),
             at: None,
             first_states: None,
             verdict: None,
@@ -57,11 +57,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it.
+    /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it,
+    /// and an update the file.
     fn other_library(&self, facts: &WorkerFacts) -> Option<String> {
-        let (wanted, loaded) = (&self.plan.libraries[self.visit.arm.library].path, facts.nccl_path.as_ref()?);
-        let same = Path::new(loaded).canonicalize().is_ok_and(|loaded| loaded == Path::new(wanted));
-        (!same).then(|| format!("it loaded NCCL from {loaded}, not from {wanted}"))
+        let wanted = &self.plan.libraries[self.visit.arm.library];
+        let same_file =
+            |loaded: &String| Path::new(loaded).canonicalize().is_ok_and(|to| to == Path::new(&wanted.path));
+        match &facts.nccl_path {
+            Some(loaded) if !same_file(loaded) => {
+                Some(format!("it loaded NCCL from {loaded}, not from {}", wanted.path))
+            }
+            _ if facts.nccl != wanted.version => {
+                Some(format!("it loaded NCCL {}, not {}: {} was replaced", facts.nccl, wanted.version, wanted.path))
+            }
+            _ => None,
+        }
     }
 
     /// Listens until all workers have said their last word, one has failed or died, a deadline has passed, or the visit must
@@ -76,8 +86,8 @@ impl<'a> Watch<'a> {
         let mut asked = false;
         while self.verdict.is_none() {
             let limit = self.pace.limit(self.at, self.plan);
-            let until = self.since + limit + if asked { ANSWER } else { Duration::ZERO };
-            let (from, heard) = crew.hear(until, || interrupted() || flooded().is_some());
+            let allowed = limit + if asked { ANSWER } else { Duration::ZERO };
+            let (from, heard) = crew.hear(&self.since, allowed, || interrupted() || flooded().is_some());
             match heard {
                 // A worker that has done its part may go before the others.
                 Heard::Received(Received::End) if self.done.contains(&from) => continue,
@@ -223,9 +233,8 @@ impl<'a> Watch<'a> {
     }
 
     fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
-        let now = Instant::now();
-        *field(&mut self.visit.timings) += (now - self.since).as_secs_f64();
-        self.since = now;
+        let took = std::mem::replace(&mut self.since, Awake::start()).elapsed();
+        *field(&mut self.visit.timings) += took.as_secs_f64();
     }
 
     pub(super) fn finish(mut self, outcome: Outcome) -> Visit {
