@@ -12,6 +12,7 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
+use crate::record::floor::{EmptyKernel, FlagHop, Over};
 use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
 use crate::topology::{CpuList, Driver};
 
@@ -122,6 +123,42 @@ pub struct Probe {
     pub wiring: Driver,
     /// Version and file of the NCCL library that the loader's path gives; or why not.
     pub nccl: Result<(NcclVersion, Option<String>), GpuError>,
+}
+
+/// What a process is to measure that looks for the floor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloorJob {
+    /// [`VERSION`] of the sender.
+    pub version: u32,
+    /// CUDA ordinals of the GPUs.
+    pub devices: Vec<u32>,
+    /// Between which GPUs a flag hops, and by which ways; the same GPU twice for two ranks on one.
+    pub hops: Vec<([u32; 2], Over)>,
+    /// Kernels in one graph, launches in one batch.
+    pub chain: u32,
+}
+
+/// What it reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum FloorEvent {
+    /// What a kernel costs that does nothing.
+    Kernel {
+        /// On one GPU.
+        kernel: EmptyKernel,
+    },
+    /// A flag between two GPUs.
+    Hop {
+        /// How long it takes, or why that is not known.
+        hop: FlagHop,
+    },
+    /// A GPU library reported an error; the process ends.
+    Failed {
+        /// What.
+        error: GpuError,
+    },
+    /// Everything asked for was measured or tried.
+    Done,
 }
 
 /// Writes one message as a line, in a single write.

@@ -26,6 +26,7 @@ use crate::record::summary::Tally;
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
+use crate::supervisor::floor;
 use crate::supervisor::isolate::FEWEST;
 use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
@@ -129,6 +130,9 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
+    if args.cost.floor {
+        look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
+    }
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
@@ -152,6 +156,25 @@ fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
     Ok(cut_short.unwrap_or(ended))
 }
 
+/// Measures what an all-reduce costs at least, once a run and on a box that is well.
+fn look_for_floor(
+    plan: &Plan,
+    setup: &Setup,
+    private: &Private,
+    journal: &mut Journal,
+    ended: &Ended,
+    asked: &dyn Fn() -> bool,
+) -> Result<()> {
+    let known = journal.floor().is_some_and(|floor| floor.failed.is_none());
+    if known || matches!(ended, Ended::Interrupted | Ended::Sick(_)) {
+        return Ok(());
+    }
+    match floor::measure(plan, setup, private, journal, asked)? {
+        Some(floor) => journal.append_floor(floor),
+        None => Ok(()),
+    }
+}
+
 /// Prints the results.
 fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write) -> Result<()> {
     let (run, folder) = (&stored.run, Path::new(&stored.place));
@@ -167,6 +190,9 @@ fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write)
     }
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+    }
+    if let (Format::Table, Some(floor)) = (args.format, report::floor::render(run, terminal::style())) {
+        write!(out, "\n{floor}").map_err(unwritten)?;
     }
     if let (Some(step), Format::Table) = (step, args.format) {
         write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(unwritten)?;

@@ -48,6 +48,7 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
         complete: true,
         visits,
         pairs: Vec::new(),
+        floor: None,
         cells,
         joint,
         proofs: Vec::new(),
@@ -214,6 +215,7 @@ fn cell(plan: &Plan, arm: Arm, at: usize) -> Cell {
         applied: Applied::Applied,
         checked_outputs: u64::from(ROUNDS * plan.communicators * RANKS) * 50,
         wrong_outputs: 0,
+        floor: None,
     }
 }
 

@@ -6,6 +6,7 @@ pub mod drift;
 pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod floor;
 pub mod journal;
 pub mod look;
 pub mod observed;

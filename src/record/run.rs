@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::floor::{CellFloor, Floor};
 use super::pairs::PairTried;
 use super::proofs::ArmProofs;
 use super::visit::{Visit, WrongElement};
@@ -238,6 +239,9 @@ pub struct Cell {
     pub checked_outputs: u64,
     /// Of these, outputs with a wrong element.
     pub wrong_outputs: u64,
+    /// What an all-reduce costs at least (`--floor`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<CellFloor>,
 }
 
 /// All sizes of one mode of an arm together: the mean log ratio to the baseline.
@@ -273,6 +277,9 @@ pub struct Run {
     /// Pairs of GPUs that were tried alone after a set failed (`--isolate`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairTried>,
+    /// What an all-reduce costs at least on this box (`--floor`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
     /// Cells, by arm, then case.
     pub cells: Vec<Cell>,
     /// Joint verdicts, by arm, then mode.

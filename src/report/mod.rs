@@ -10,6 +10,7 @@ pub mod compare;
 mod conclusion;
 pub mod doctor;
 mod findings;
+pub mod floor;
 mod form;
 mod head;
 pub mod html;

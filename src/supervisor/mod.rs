@@ -12,6 +12,7 @@ pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
+pub mod floor;
 pub mod health;
 pub mod isolate;
 pub mod library;

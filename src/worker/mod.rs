@@ -9,6 +9,7 @@ mod affinity;
 mod barrier;
 mod check;
 mod data;
+pub mod floor;
 pub mod probe;
 mod rank;
 mod shared;

@@ -159,7 +159,7 @@ impl<'a> Rank<'a> {
             Mode::Stream => self.time(index, case, |this, samples| {
                 let marks = &this.marks[..=samples];
                 timing::batches(in_turn, this.stream, measure.launches, marks)?;
-                between(marks, measure.launches)
+                timing::between(marks, measure.launches)
             })?,
             Mode::Sync => self.time(index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
@@ -251,7 +251,7 @@ impl<'a> Rank<'a> {
         let timed = self.time(index, case, |this, samples| {
             let marks = &this.marks[..=samples];
             timing::replays(graph, this.stream, marks)?;
-            between(marks, measure.graph_length)
+            timing::between(marks, measure.graph_length)
         })?;
         self.meet();
         self.note(Doing::Destroy);
@@ -406,11 +406,6 @@ impl<'a> Rank<'a> {
 /// All-reduces of one checked chain: as many as a timed graph has, as far as their outputs fit.
 fn chain(team: &Team, data: &CaseData) -> usize {
     (CHECKED_BYTES / data.bytes().max(1)).clamp(1, team.job.measure.graph_length.max(1) as usize)
-}
-
-/// Microseconds of one call between every two marks.
-fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>> {
-    marks.windows(2).map(|pair| Ok(pair[1].micros_since(pair[0])? / f64::from(calls))).collect()
 }
 
 /// Whether the median of the last looks is that of the looks before them.
