@@ -13,7 +13,7 @@ use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::Measure;
 use crate::record::floor::{EmptyKernel, FlagHop, Over};
-use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
+use crate::record::visit::{At, Loading, RanksDoing, Replicate, UsedBy, WorkerFacts};
 use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
@@ -66,6 +66,8 @@ pub enum Event {
         version: u32,
         /// What it is and has.
         facts: WorkerFacts,
+        /// What it has spent until here.
+        loading: Loading,
     },
     /// A phase begins.
     Phase {

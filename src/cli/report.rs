@@ -28,6 +28,9 @@ pub struct Report {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long)]
     why: bool,
+    /// Tell where the time of the visits went, phase by phase
+    #[arg(long)]
+    timings: bool,
     /// Replace host name, UUIDs and paths in what is printed
     #[arg(long)]
     redact: bool,
@@ -44,6 +47,7 @@ pub fn run(args: &Report) -> Result<Exit> {
             stored.redact(format!("run-{}", at + 1))?;
         }
     }
+<<<<<<< HEAD
     answer(Exit::Held, |out| {
         if !(args.why && args.format == Format::Table) {
             return report::write(&runs, args.format, terminal::style(), out);
@@ -54,6 +58,24 @@ pub fn run(args: &Report) -> Result<Exit> {
             write!(out, "\n{why}").map_err(unwritten)
         })
     })
+=======
+    let mut out = std::io::stdout().lock();
+    let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+    if !more || args.format != Format::Table {
+        report::write(&runs, args.format, terminal::style(), &mut out)?;
+        return Ok(Exit::Held);
+    }
+    for of in runs.chunks(1) {
+        report::write(of, args.format, terminal::style(), &mut out)?;
+        let run = &of[0].run;
+        let failed = |error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error);
+        if args.why {
+            write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+        }
+        super::cost::write(run, args.timings, &mut out).map_err(failed)?;
+    }
+    Ok(Exit::Held)
+>>>>>>> floor
 }
 
 /// Writes the page of a run into its folder.

@@ -18,5 +18,6 @@ pub mod run;
 pub mod schema;
 pub mod stored;
 pub mod summary;
+pub mod timings;
 mod valid;
 pub mod visit;

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn hops_kernel_and_the_share_of_each_cell_are_told() {
-        let told = render(&measured(), Style::default()).expect("it was measured");
+        let told = render(&measured(), Style { width: WIDEST, ..Style::default() }).expect("it was measured");
         for part in [
             "peer memory  0.60 µs between GPU 0 and 1, one way",
             "host memory  1.76 µs between GPU 0 and 1, one way",

@@ -21,6 +21,7 @@ pub mod pairs;
 mod sheet;
 mod suspects;
 pub mod table;
+pub mod timings;
 pub mod topology;
 pub mod why;
 

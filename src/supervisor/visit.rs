@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::crew::{self, Crew};
 pub use super::deadlines::Deadlines;
@@ -173,6 +174,7 @@ pub fn visit(
         Ok(mut crew) => watch.follow(&mut crew, &flooded, interrupted, progress),
     };
     let mut visit = watch.finish(outcome);
+    let gone = Instant::now();
     let logs: Vec<&Path> = workers.iter().map(|worker| worker.log.as_path()).collect();
     add_evidence(&mut visit, &output, &logs);
     visit.diagnosis = diagnose(plan, &visit, &logs.iter().map(|log| end_of(log)).collect::<String>());
@@ -186,6 +188,7 @@ pub fn visit(
     for file in logs.into_iter().chain([output.as_path()]) {
         let _ = std::fs::remove_file(file);
     }
+    visit.timings.reading = gone.elapsed().as_secs_f64();
     visit
 }
 

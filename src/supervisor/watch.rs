@@ -11,7 +11,7 @@ use super::deadlines::Pace;
 use super::visit::{Planned, Progress};
 use crate::gpu::nvml::GpuState;
 use crate::plan::schedule::Plan;
-use crate::record::visit::{At, Outcome, Phase, RankFacts, RanksDoing, Timings, UsedBy, Visit, WorkerFacts};
+use crate::record::visit::{At, Outcome, RankFacts, RanksDoing, UsedBy, Visit, WorkerFacts};
 use crate::wire::{Event, Question, Received};
 
 /// How long a worker whose deadline has passed may take to tell what its ranks are doing.
@@ -122,8 +122,9 @@ impl<'a> Watch<'a> {
 
     fn note(&mut self, event: Event, from: usize, workers: usize, progress: &mut dyn FnMut(Progress)) {
         match event {
-            Event::Hello { facts, .. } => {
-                self.clock(|timings| &mut timings.exec);
+            Event::Hello { facts, loading, .. } => {
+                self.visit.timings.exec += self.lap();
+                self.visit.timings.loaded(loading);
                 if let Some(message) = self.other_library(&facts) {
                     self.verdict = Some(Outcome::WorkerError { message });
                 }
@@ -195,7 +196,7 @@ impl<'a> Watch<'a> {
         let all_gone = crew.wait_for_all(Duration::ZERO, || false).unwrap_or(false);
         let ended = if all_gone { Ok(()) } else { crew.end() };
         let status = ended.and_then(|()| crew.wait(self.from, Duration::ZERO, || false));
-        self.clock(|timings| &mut timings.exit);
+        self.visit.timings.exit += self.lap();
         let at = self.at.map(|at| At { rank: (crew.size() > 1).then_some(self.from as u32), ..at });
         match (last_word, status) {
             (Some(word), _) => word,
@@ -222,19 +223,20 @@ impl<'a> Watch<'a> {
     /// Adds the time since the last event to the phase that ended.
     fn account(&mut self) {
         self.pace.note(self.at, self.since.elapsed());
-        match self.at.map(|at| at.phase) {
-            None | Some(Phase::Start) => self.clock(|timings| &mut timings.start),
-            Some(Phase::Init | Phase::First) => self.clock(|timings| &mut timings.communicators),
-            Some(Phase::WarmUp) => self.clock(|timings| &mut timings.warm_up),
-            Some(Phase::Capture | Phase::Timing) => self.clock(|timings| &mut timings.measuring),
-            Some(Phase::Check) => self.clock(|timings| &mut timings.checking),
-            Some(Phase::Teardown) => self.clock(|timings| &mut timings.teardown),
-        }
+        let took = self.lap();
+        self.visit.timings.add(self.at.map(|at| at.phase), took);
     }
 
+<<<<<<< HEAD
     fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
         let took = std::mem::replace(&mut self.since, Awake::start()).elapsed();
         *field(&mut self.visit.timings) += took.as_secs_f64();
+=======
+    /// Seconds since the last event, which now is the last.
+    fn lap(&mut self) -> f64 {
+        let before = std::mem::replace(&mut self.since, Instant::now());
+        (self.since - before).as_secs_f64()
+>>>>>>> floor
     }
 
     pub(super) fn finish(mut self, outcome: Outcome) -> Visit {

@@ -22,13 +22,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::gpu::cuda::{self, Context, Device};
 use crate::gpu::nvml::Management;
 use crate::gpu::{GpuError, communicator};
 use crate::nccl::is_variable;
 use crate::plan::env_set::Vars;
-use crate::record::visit::WorkerFacts;
+use crate::record::visit::{Loading, WorkerFacts};
 use crate::wire::{self, Event, Job, Received};
 use shared::Shared;
 use team::{Team, Wire};
@@ -77,15 +78,21 @@ fn receive_job(stdin: &mut impl BufRead) -> Result<Job, String> {
 
 fn measure(team: &Team) -> Result<(), Box<Event>> {
     let starting = |error: GpuError| Box::new(Event::Failed { at: team.at(None), error });
+    let mut since = Instant::now();
+    let mut lap = || std::mem::replace(&mut since, Instant::now()).elapsed().as_secs_f64();
     let (_, devices) = cuda::devices().map_err(starting)?;
     let devices = ranks_devices(&team.job, &devices)?;
+    let driver = lap();
     let nccl = communicator::version().map_err(starting)?;
+    let library = lap();
     let own = &team.job.devices[team.job.ranks.start as usize..team.job.ranks.end as usize];
     let contexts = contexts(own).map_err(starting)?;
+    let loading = Loading { driver, library, contexts: lap() };
     let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
     let variables = std::env::vars().filter(|(name, _)| is_variable(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
+        loading,
         facts: WorkerFacts {
             pid: std::process::id(),
             nccl,
