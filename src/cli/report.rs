@@ -47,35 +47,20 @@ pub fn run(args: &Report) -> Result<Exit> {
             stored.redact(format!("run-{}", at + 1))?;
         }
     }
-<<<<<<< HEAD
     answer(Exit::Held, |out| {
-        if !(args.why && args.format == Format::Table) {
+        let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+        if !more || args.format != Format::Table {
             return report::write(&runs, args.format, terminal::style(), out);
         }
         runs.chunks(1).try_for_each(|of| {
             report::write(of, args.format, terminal::style(), out)?;
-            let why = report::why::render(&of[0].run, terminal::style());
-            write!(out, "\n{why}").map_err(unwritten)
+            let run = &of[0].run;
+            if args.why {
+                write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+            }
+            super::cost::write(run, args.timings, out).map_err(unwritten)
         })
     })
-=======
-    let mut out = std::io::stdout().lock();
-    let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
-    if !more || args.format != Format::Table {
-        report::write(&runs, args.format, terminal::style(), &mut out)?;
-        return Ok(Exit::Held);
-    }
-    for of in runs.chunks(1) {
-        report::write(of, args.format, terminal::style(), &mut out)?;
-        let run = &of[0].run;
-        let failed = |error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error);
-        if args.why {
-            write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
-        }
-        super::cost::write(run, args.timings, &mut out).map_err(failed)?;
-    }
-    Ok(Exit::Held)
->>>>>>> floor
 }
 
 /// Writes the page of a run into its folder.

@@ -191,13 +191,8 @@ fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write)
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
     }
-<<<<<<< HEAD
-    if let (Format::Table, Some(floor)) = (args.format, report::floor::render(run, terminal::style())) {
-        write!(out, "\n{floor}").map_err(unwritten)?;
-=======
     if args.format == Format::Table {
-        super::cost::write(run, args.cost.timings, &mut out).map_err(failed)?;
->>>>>>> floor
+        super::cost::write(run, args.cost.timings, out).map_err(unwritten)?;
     }
     if let (Some(step), Format::Table) = (step, args.format) {
         write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(unwritten)?;

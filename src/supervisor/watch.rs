@@ -227,16 +227,9 @@ impl<'a> Watch<'a> {
         self.visit.timings.add(self.at.map(|at| at.phase), took);
     }
 
-<<<<<<< HEAD
-    fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
-        let took = std::mem::replace(&mut self.since, Awake::start()).elapsed();
-        *field(&mut self.visit.timings) += took.as_secs_f64();
-=======
     /// Seconds since the last event, which now is the last.
     fn lap(&mut self) -> f64 {
-        let before = std::mem::replace(&mut self.since, Instant::now());
-        (self.since - before).as_secs_f64()
->>>>>>> floor
+        std::mem::replace(&mut self.since, Awake::start()).elapsed().as_secs_f64()
     }
 
     pub(super) fn finish(mut self, outcome: Outcome) -> Visit {
