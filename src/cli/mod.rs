@@ -15,6 +15,8 @@ mod exit;
 mod explain;
 mod export;
 mod folder;
+mod hosts;
+mod impact;
 mod import;
 mod interrupt;
 mod pairs;
