@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::cost::Cost;
 use super::devices::Name;
+use super::hosts::Hosts;
 use super::impact::Impact;
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
@@ -325,6 +326,10 @@ pub struct Sweep {
     /// NCCL library: a file or its folder. Repeat to compare libraries [default: the one the loader finds]
     #[arg(long, value_name = "PATH", conflicts_with = "emulate", help_heading = "GPUs")]
     pub nccl: Vec<PathBuf>,
+
+    /// Several hosts.
+    #[command(flatten)]
+    pub hosts: Hosts,
 
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]

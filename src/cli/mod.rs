@@ -17,6 +17,7 @@ mod exit;
 mod explain;
 mod export;
 mod folder;
+mod hosts;
 mod impact;
 mod import;
 mod interrupt;

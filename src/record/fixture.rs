@@ -95,6 +95,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         cases: cases.to_vec(),
         devices: (0..RANKS).collect(),
         ranks: RANKS,
+        agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
         rank_env: Vec::new(),
@@ -132,6 +133,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         imported: None,
         visible_devices: None,
         topology: None,
+        others: Vec::new(),
     };
     let created = "2026-03-14T09:26:26Z".parse().expect("a time");
     Header { schema: SCHEMA, version: "0.1.0".into(), backend: Backend::Cuda, created, provenance, plan }

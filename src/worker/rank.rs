@@ -109,7 +109,7 @@ impl<'a> Rank<'a> {
             self.measure_case(index, &communicators, case, place == 0)?;
         }
         self.meet();
-        if index + 1 == self.team.job.communicators && self.leads() {
+        if index + 1 == self.team.job.communicators && self.rank == self.team.job.host.start {
             // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
             report_gpus();
         }
@@ -163,7 +163,7 @@ impl<'a> Rank<'a> {
             })?,
             Mode::Sync => self.time(index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
-                timing::lone_calls(in_turn, &this.team.barrier, &mut micros)?;
+                timing::lone_calls(in_turn, &this.team.barrier, this.rank, &mut micros)?;
                 Ok(micros)
             })?,
         };
@@ -274,7 +274,7 @@ impl<'a> Rank<'a> {
         for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data)?;
             self.note(Doing::Timing);
-            team.barrier.wait();
+            team.barrier.wait(self.rank);
             samples.extend(take(self, length)?);
             let last_call = samples.len() * measure.calls_per_sample(of.mode) - 1;
             checks.add(self.check_output(of, data, Among::Timed, last_call)?);
