@@ -4,6 +4,7 @@ use super::answer::answer;
 use super::args::{Accept as Args, Sweep};
 use super::draft::Draft;
 use super::exit::Exit;
+use super::hosts::Hosts;
 use super::{sweep, terminal};
 use crate::accept::{self, AcceptPlan, Acceptance, Outcome};
 use crate::compare;
@@ -37,6 +38,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
     let flags = Sweep {
         emulate: args.emulate.clone(),
+        hosts: Hosts::alone(),
         nccl: args.nccl.clone(),
         allow_busy: args.allow_busy,
         out: args.out.clone(),

@@ -5,6 +5,7 @@ mod answer;
 mod args;
 mod audit;
 mod compare;
+mod cost;
 mod devices;
 mod doctor;
 mod documents;
@@ -16,6 +17,8 @@ mod exit;
 mod explain;
 mod export;
 mod folder;
+mod hosts;
+mod impact;
 mod import;
 mod interrupt;
 mod pairs;
@@ -57,12 +60,13 @@ pub fn main() -> Exit {
 }
 
 fn command() -> Exit {
-    // Workers and probes are this executable too; their arguments are ours alone, so they need no parser.
+    // Workers, probes and what looks for the floor are this executable too; their arguments are ours alone, so they need no parser.
     let first = std::env::args_os().skip(1).take(3);
     let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();
     match hidden.first().map(String::as_str) {
         Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
+        Some(crate::supervisor::floor::FLOOR) => return floor(&hidden),
         _ => {}
     }
     let arguments =
@@ -109,6 +113,10 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
 
 fn descriptor(hidden: &[String]) -> i32 {
     hidden.get(1).and_then(|fd| fd.parse().ok()).unwrap_or(crate::supervisor::child::WIRE_FD)
+}
+
+fn floor(hidden: &[String]) -> Exit {
+    if worker::floor::run(descriptor(hidden)) { Exit::Held } else { Kind::Environment.into() }
 }
 
 fn probe(hidden: &[String]) -> Exit {

@@ -28,6 +28,9 @@ pub struct Report {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long)]
     why: bool,
+    /// Tell where the time of the visits went, phase by phase
+    #[arg(long)]
+    timings: bool,
     /// Replace host name, UUIDs and paths in what is printed
     #[arg(long)]
     redact: bool,
@@ -45,13 +48,17 @@ pub fn run(args: &Report) -> Result<Exit> {
         }
     }
     answer(Exit::Held, |out| {
-        if !(args.why && args.format == Format::Table) {
+        let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+        if !more || args.format != Format::Table {
             return report::write(&runs, args.format, terminal::style(), out);
         }
         runs.chunks(1).try_for_each(|of| {
             report::write(of, args.format, terminal::style(), out)?;
-            let why = report::why::render(&of[0].run, terminal::style());
-            write!(out, "\n{why}").map_err(unwritten)
+            let run = &of[0].run;
+            if args.why {
+                write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+            }
+            super::cost::write(run, args.timings, out).map_err(unwritten)
         })
     })
 }

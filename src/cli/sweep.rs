@@ -10,7 +10,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{folder, ranks, sizes_from, terminal};
+use super::{folder, hosts, ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -26,6 +26,7 @@ use crate::record::summary::Tally;
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
+use crate::supervisor::floor;
 use crate::supervisor::isolate::FEWEST;
 use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
@@ -36,8 +37,11 @@ use crate::topology::CpuList;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let draft = || if args.resume.is_some() { Ok(None) } else { Draft::new(args).map(Some) };
-    if args.dry_run {
-        return dry_run::show(args, Draft::new(args)?);
+    match args.hosts.place()? {
+        Some(place) if place.agent > 0 && args.dry_run => return Ok(Exit::Held),
+        Some(place) if place.agent > 0 => return hosts::serve(args, &place),
+        _ if args.dry_run => return dry_run::show(args, Draft::new(args)?),
+        _ => {}
     }
     let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
     if let (Some(from_audit), false) = (&from_audit, args.quiet) {
@@ -98,6 +102,9 @@ impl Measured {
 
 /// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.
 pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Result<()>) -> Result<Measured> {
+    if args.hosts.place()?.is_some() {
+        hosts::check(args)?;
+    }
     let interrupt = Interrupt::install()?;
     let asked = || interrupt.asked();
     let private = Private::create()?;
@@ -129,6 +136,9 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
+    if args.cost.floor {
+        look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
+    }
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
@@ -152,6 +162,25 @@ fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
     Ok(cut_short.unwrap_or(ended))
 }
 
+/// Measures what an all-reduce costs at least, once a run and on a box that is well.
+fn look_for_floor(
+    plan: &Plan,
+    setup: &Setup,
+    private: &Private,
+    journal: &mut Journal,
+    ended: &Ended,
+    asked: &dyn Fn() -> bool,
+) -> Result<()> {
+    let known = journal.floor().is_some_and(|floor| floor.failed.is_none());
+    if known || matches!(ended, Ended::Interrupted | Ended::Sick(_)) {
+        return Ok(());
+    }
+    match floor::measure(plan, setup, private, journal, asked)? {
+        Some(floor) => journal.append_floor(floor),
+        None => Ok(()),
+    }
+}
+
 /// Prints the results.
 fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write) -> Result<()> {
     let (run, folder) = (&stored.run, Path::new(&stored.place));
@@ -167,6 +196,9 @@ fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write)
     }
     if args.why && args.format == Format::Table {
         write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+    }
+    if args.format == Format::Table {
+        super::cost::write(run, args.cost.timings, out).map_err(unwritten)?;
     }
     if let (Some(step), Format::Table) = (step, args.format) {
         write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(unwritten)?;
@@ -191,17 +223,23 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let deadlines = deadlines(args);
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
-    let bench = Bench::find(&wanted, private, asked)?;
+    let place = args.hosts.place()?;
+    let draft = match &place {
+        Some(place) => hosts::share(draft, place, args.emulate.is_some())?,
+        None => draft,
+    };
+    let bench = Bench::find(&wanted(args), private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }
-    let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
-    let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
-    let header = bench.header(plan);
+    let mut setup = bench.setup(deadlines(args));
+    let mut warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
+    warnings.extend(unbound(&plan, &setup));
+    let mut header = bench.header(plan);
+    if let Some(place) = &place {
+        warnings.extend(hosts::gather(args, place, &mut header, &mut setup, asked)?);
+    }
     fit(&header)?;
     let folder = folder::of_run(args.out.as_deref(), &header, args.redact)?;
     let journal = Journal::create(&folder, &header)?;
@@ -239,7 +277,12 @@ fn resume(
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 
-fn deadlines(args: &Args) -> Deadlines {
+/// What a new run needs of the box.
+pub(super) fn wanted(args: &Args) -> Wanted {
+    Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines: deadlines(args), load: false }
+}
+
+pub(super) fn deadlines(args: &Args) -> Deadlines {
     args.deadline.map_or_else(Deadlines::default, Deadlines::all)
 }
 

@@ -11,6 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, Vars};
 use super::schedule::{Launch, Rounds};
 use super::settings::Percent;
@@ -67,6 +68,8 @@ pub struct Config {
     pub launch: Option<Vec<Launch>>,
     /// Numbers of further communicators.
     pub alive: Option<Vec<u32>>,
+    /// CPUs that ranks are bound to.
+    pub cpu_affinity: Option<CpuAffinity>,
     /// Whether inherited `NCCL_*` variables are dropped.
     pub clean_env: Option<bool>,
     /// Sets that must not be slower than the baseline.

@@ -1,5 +1,5 @@
 //! The journal of a run: `journal.jsonl`, a header line and a line per visit with all its samples, synced as each ends; then
-//! one for each pair of GPUs that was tried alone (`--isolate`).
+//! one for each pair of GPUs that was tried alone (`--isolate`), and one for what an all-reduce costs at least (`--floor`).
 //!
 //! The file is the truth of a run; `run.json` can be made from it at any time. Visits stay on disk and are read back arm by
 //! arm, so a run of thousands of cells needs little memory. A writer holds a lock on the file, so that two runs never write
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::floor::Floor;
 use super::pairs::PairTried;
 use super::redact::Redactor;
 use super::run::{Header, SCHEMA};
@@ -35,6 +36,7 @@ enum Line<'a> {
     Header(&'a Header),
     Visit(&'a Visit),
     Pair(&'a PairTried),
+    Floor(&'a Floor),
 }
 
 #[derive(Deserialize)]
@@ -43,6 +45,7 @@ enum OwnedLine {
     Header(Box<Header>),
     Visit(Box<Visit>),
     Pair(Box<PairTried>),
+    Floor(Box<Floor>),
 }
 
 /// What of a visit is kept in memory.
@@ -72,6 +75,7 @@ pub struct Journal {
     end: u64,
     entries: Vec<Entry>,
     pairs: Vec<PairTried>,
+    floor: Option<Floor>,
 }
 
 /// A journal opened again.
@@ -96,7 +100,7 @@ impl Journal {
             }
             created => created.map_err(|error| failed("create", &path, error))?,
         };
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
         journal.refuse_begun(folder)?;
         journal.lock()?;
         // Another may have begun it until the lock was ours.
@@ -116,7 +120,7 @@ impl Journal {
     pub fn reopen(folder: &Path) -> Result<Reopened> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true).write(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
         journal.lock()?;
         let (header, torn) = journal.load()?;
         let repaired = match torn {
@@ -134,7 +138,7 @@ impl Journal {
     pub fn open(folder: &Path) -> Result<(Self, Header)> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
         let (header, _) = journal.load()?;
         Ok((journal, header))
     }
@@ -151,6 +155,19 @@ impl Journal {
         self.append_line(&Line::Pair(&pair))?;
         self.pairs.push(pair);
         Ok(())
+    }
+
+    /// Adds what an all-reduce costs at least; when this returns, it is on the disk.
+    pub fn append_floor(&mut self, floor: Floor) -> Result<()> {
+        self.append_line(&Line::Floor(&floor))?;
+        self.floor = Some(floor);
+        Ok(())
+    }
+
+    /// What an all-reduce costs at least, where it was measured; the last time, where it was measured again.
+    #[must_use]
+    pub fn floor(&self) -> Option<&Floor> {
+        self.floor.as_ref()
     }
 
     /// Pairs of GPUs that were tried alone, in order.
@@ -177,7 +194,9 @@ impl Journal {
         self.file.read_exact_at(&mut line, entry.offset).map_err(|error| failed("read", &self.path, error))?;
         match serde_json::from_slice(&line) {
             Ok(OwnedLine::Visit(visit)) => Ok(*visit),
-            Ok(OwnedLine::Header(_) | OwnedLine::Pair(_)) => Err(self.damaged(entry.offset, "no visit any more")),
+            Ok(OwnedLine::Header(_) | OwnedLine::Pair(_) | OwnedLine::Floor(_)) => {
+                Err(self.damaged(entry.offset, "no visit any more"))
+            }
             Err(error) => Err(self.damaged(entry.offset, &error.to_string())),
         }
     }
@@ -202,6 +221,9 @@ impl Journal {
         }
         for pair in &self.pairs {
             journal.append_pair(redactor.pair(pair)?)?;
+        }
+        if let Some(floor) = &self.floor {
+            journal.append_floor(redactor.floor(floor)?)?;
         }
         std::fs::rename(&journal.path, &self.path).map_err(|error| failed("replace", &self.path, error))?;
         journal.path.clone_from(&self.path);
@@ -296,6 +318,11 @@ impl Journal {
                     let valid = header.as_ref().map_or(Ok(()), |header| valid::pair(header, &pair));
                     valid.map_err(|what| self.damaged(self.end, what))?;
                     self.pairs.push(*pair);
+                }
+                Ok(OwnedLine::Floor(floor)) if header.is_some() => {
+                    let valid = header.as_ref().map_or(Ok(()), |header| valid::floor(header, &floor));
+                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    self.floor = Some(*floor);
                 }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),
                 Err(error) => {

@@ -6,6 +6,7 @@ pub mod drift;
 pub mod file;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod floor;
 pub mod journal;
 pub mod look;
 pub mod observed;
@@ -17,5 +18,6 @@ pub mod run;
 pub mod schema;
 pub mod stored;
 pub mod summary;
+pub mod timings;
 mod valid;
 pub mod visit;

@@ -58,7 +58,7 @@ impl Stored {
                     folder.display()
                 );
                 let stored = Self::from_document(place.clone(), &document, &help)?;
-                if lines(&journal)? == stored.run.visits.len() + stored.run.pairs.len() {
+                if lines(&journal)? == entries(&stored.run) {
                     return Ok(Self { folder: Some(folder.to_owned()), ..stored });
                 }
                 Self::from_journal(place, folder)
@@ -173,7 +173,12 @@ fn read(path: &Path, help: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// Visits and pairs of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
+/// Entries that a journal has when this is its document.
+fn entries(run: &Run) -> usize {
+    run.visits.len() + run.pairs.len() + usize::from(run.floor.is_some())
+}
+
+/// Entries of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
 fn lines(journal: &Path) -> Result<usize> {
     let failed = |error| Error::new(Kind::Usage, format!("cannot read {}", journal.display())).because(error);
     let mut reader = BufReader::new(File::open(journal).map_err(failed)?);

@@ -306,6 +306,7 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
         first_wrong,
         checked_outputs,
         wrong_outputs,
+        floor: None,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
@@ -70,6 +71,24 @@ pub(super) fn pair(header: &Header, pair: &PairTried) -> Result<(), &'static str
     }
 }
 
+/// What is wrong with a floor under this header.
+pub(super) fn floor(header: &Header, floor: &Floor) -> Result<(), &'static str> {
+    let known = |gpu: &u32| header.plan.devices.contains(gpu);
+    let time = |value: &f64| *value > 0.0 && *value < LONGEST * 1e6;
+    let kernels = || floor.kernels.iter().all(|kernel| known(&kernel.gpu));
+    let times = floor.kernels.iter().flat_map(|kernel| [kernel.graph_us, kernel.stream_us, kernel.sync_us]);
+    match () {
+        () if !kernels() || !floor.hops.iter().flat_map(|hop| &hop.gpus).all(known) => {
+            Err("a floor of GPUs that the plan does not have")
+        }
+        () if !times.chain(floor.hops.iter().flat_map(|hop| hop.runs_us.iter().copied())).all(|of| time(&of)) => {
+            Err("a floor that is no positive number")
+        }
+        () if !(floor.seconds >= 0.0 && floor.seconds < LONGEST) => Err("a floor took no length of time"),
+        () => Ok(()),
+    }
+}
+
 /// Visits as they follow each other: they are counted, and each arm is visited once in a round.
 #[derive(Default)]
 pub(super) struct Order {
@@ -100,6 +119,7 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
     let mut order = Order::default();
     run.visits.iter().try_for_each(|made| visit(&run.header, made).and_then(|()| order.follow(made)))?;
     run.pairs.iter().try_for_each(|tried| pair(&run.header, tried))?;
+    run.floor.iter().try_for_each(|measured| floor(&run.header, measured))?;
     let of_proofs = |proofs: &super::proofs::ArmProofs| {
         let variables = proofs.variables.iter().map(|of| of.cases.as_slice());
         arm(proofs.arm)

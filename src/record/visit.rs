@@ -11,6 +11,7 @@ use crate::proof::{Read, Used};
 use crate::topology::CpuList;
 
 pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
+pub use super::timings::{Loading, Timings};
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -212,27 +213,6 @@ pub struct RankFacts {
     pub pid: u32,
     /// `NCCL_*` variables in its environment.
     pub variables: Vars,
-}
-
-/// Where the time of a visit went, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Timings {
-    /// From spawn to the worker's first word.
-    pub exec: f64,
-    /// Driver, contexts, buffers.
-    pub start: f64,
-    /// All communicators' init and first collectives.
-    pub communicators: f64,
-    /// Warm-up.
-    pub warm_up: f64,
-    /// Capture, timing.
-    pub measuring: f64,
-    /// Data checks.
-    pub checking: f64,
-    /// Teardown until the worker's last word.
-    pub teardown: f64,
-    /// From its last word until it was gone.
-    pub exit: f64,
 }
 
 /// One worker process measuring one arm once.

@@ -55,7 +55,7 @@ fn settings(run: &Run) -> Vec<Line> {
     let all = run.cells.len();
     let Some(first) = run.cells.first() else { return Vec::new() };
     if run.cells.iter().all(|cell| cell.applied == first.applied) {
-        return vec![Line::new("settings", in_words(first.applied, &format!("in all {}", plural(all, "cell"))))];
+        return vec![Line::new("settings", in_words(first.applied, &whole(all)))];
     }
     let mut lines = Vec::new();
     for (arm, mode) in arms(run).into_iter().flat_map(|arm| run.header.plan.modes().into_iter().map(move |m| (arm, m)))
@@ -70,6 +70,14 @@ fn settings(run: &Run) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// Every cell there is.
+fn whole(number: usize) -> String {
+    match number {
+        1 => "in the one cell".to_owned(),
+        number => format!("in all {}", plural(number, "cell")),
+    }
 }
 
 /// What the proof says beyond the state of a cell: variables that block it, sets that change nothing, known faults.

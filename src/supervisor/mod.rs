@@ -1,8 +1,9 @@
 //! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit,
-//! or one per rank ([`crew`]), watches them, records what it found ([`sweep`]).
+//! or one per rank ([`crew`]), on several hosts together with other [`agents`], watches them, records what it found ([`sweep`]).
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
+pub mod agents;
 pub mod audited;
 pub mod awake;
 pub mod bench;
@@ -12,6 +13,7 @@ pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
+pub mod floor;
 pub mod health;
 pub mod isolate;
 pub mod library;
@@ -24,7 +26,6 @@ pub mod process;
 pub mod provenance;
 pub mod python;
 mod risk;
-mod shm;
 pub mod sweep;
 pub mod visit;
 mod watch;

@@ -25,6 +25,11 @@ use crate::wire::{self, Received};
 pub const WIRE_FD: i32 = 3;
 /// Descriptor of the memory that the processes of a crew share.
 pub const MEMORY_FD: i32 = 4;
+/// The first of the descriptors of connections to other hosts, which only the first process of a crew has.
+pub const LINK_FD: i32 = 5;
+
+/// A descriptor that a process gets, and its number there.
+pub(super) type Given = (OwnedFd, i32);
 
 /// What to start.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +60,7 @@ impl Process {
         spec: &Spec,
         job: Option<Vec<u8>>,
         group: Option<u32>,
-        memory: Option<OwnedFd>,
+        given: Vec<Given>,
         hear: impl Fn(Received<T>) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
         let executable = own_executable()?;
@@ -64,7 +69,7 @@ impl Process {
         let mut command = Command::new(words.next().expect("there is at least the executable"));
         let output = OpenOptions::new().create(true).append(true).open(spec.output)?;
         let wire = FdMapping { parent_fd: OwnedFd::from(writer), child_fd: WIRE_FD };
-        let memory = memory.map(|memory| FdMapping { parent_fd: memory, child_fd: MEMORY_FD });
+        let given = given.into_iter().map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
         command
             .args(words)
             .args(spec.arguments)
@@ -74,7 +79,7 @@ impl Process {
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(group.map_or(0, u32::cast_signed))
-            .fd_mappings([wire].into_iter().chain(memory).collect())
+            .fd_mappings([wire].into_iter().chain(given).collect())
             .map_err(std::io::Error::other)?;
         // SAFETY: prctl is async-signal-safe, and nothing else runs between fork and exec.
         unsafe {

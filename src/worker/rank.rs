@@ -109,7 +109,7 @@ impl<'a> Rank<'a> {
             self.measure_case(index, &communicators, case, place == 0)?;
         }
         self.meet();
-        if index + 1 == self.team.job.communicators && self.leads() {
+        if index + 1 == self.team.job.communicators && self.rank == self.team.job.host.start {
             // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
             report_gpus();
         }
@@ -159,11 +159,11 @@ impl<'a> Rank<'a> {
             Mode::Stream => self.time(index, case, |this, samples| {
                 let marks = &this.marks[..=samples];
                 timing::batches(in_turn, this.stream, measure.launches, marks)?;
-                between(marks, measure.launches)
+                timing::between(marks, measure.launches)
             })?,
             Mode::Sync => self.time(index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
-                timing::lone_calls(in_turn, &this.team.barrier, &mut micros)?;
+                timing::lone_calls(in_turn, &this.team.barrier, this.rank, &mut micros)?;
                 Ok(micros)
             })?,
         };
@@ -251,7 +251,7 @@ impl<'a> Rank<'a> {
         let timed = self.time(index, case, |this, samples| {
             let marks = &this.marks[..=samples];
             timing::replays(graph, this.stream, marks)?;
-            between(marks, measure.graph_length)
+            timing::between(marks, measure.graph_length)
         })?;
         self.meet();
         self.note(Doing::Destroy);
@@ -274,7 +274,7 @@ impl<'a> Rank<'a> {
         for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data)?;
             self.note(Doing::Timing);
-            team.barrier.wait();
+            team.barrier.wait(self.rank);
             samples.extend(take(self, length)?);
             let last_call = samples.len() * measure.calls_per_sample(of.mode) - 1;
             checks.add(self.check_output(of, data, Among::Timed, last_call)?);
@@ -406,11 +406,6 @@ impl<'a> Rank<'a> {
 /// All-reduces of one checked chain: as many as a timed graph has, as far as their outputs fit.
 fn chain(team: &Team, data: &CaseData) -> usize {
     (CHECKED_BYTES / data.bytes().max(1)).clamp(1, team.job.measure.graph_length.max(1) as usize)
-}
-
-/// Microseconds of one call between every two marks.
-fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>> {
-    marks.windows(2).map(|pair| Ok(pair[1].micros_since(pair[0])? / f64::from(calls))).collect()
 }
 
 /// Whether the median of the last looks is that of the looks before them.

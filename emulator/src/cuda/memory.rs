@@ -89,6 +89,18 @@ extern "C" fn cuMemHostAlloc(address: *mut *mut c_void, len: usize, _flags: c_ui
     cuMemAllocHost_v2(address, len)
 }
 
+/// Whether an address lies in a pinned buffer.
+pub(super) fn is_pinned(address: u64) -> bool {
+    let pinned = PINNED.lock().unwrap_or_else(PoisonError::into_inner);
+    pinned.iter().any(|(start, len)| (*start as u64..(*start + *len) as u64).contains(&address))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemHostGetDevicePointer_v2(device: *mut u64, host: *mut c_void, flags: c_uint) -> u32 {
+    let known = flags == 0 && is_pinned(host as u64);
+    give(device, super::current().and(if known { Ok(host as u64) } else { Err(INVALID_VALUE) }))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
     let len = PINNED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(address as usize));
