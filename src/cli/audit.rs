@@ -89,11 +89,10 @@ fn other_plugin(variables: &Vars) -> Option<String> {
 
 /// The folder for the journals; it must be empty, or another audit's processes would be counted too.
 fn folder(out: Option<&Path>) -> Result<PathBuf> {
-    let folder = out.map_or_else(|| folder::of_audit(&provenance::host()), Path::to_owned);
+    let folder = folder::of_audit(out, &provenance::host())?;
     let failed = |error: std::io::Error| {
-        Error::usage(format!("cannot make the folder {}", folder.display())).because(error).help("--out takes another")
+        Error::usage(format!("cannot use the folder {}", folder.display())).because(error).help("--out takes another")
     };
-    std::fs::create_dir_all(&folder).map_err(failed)?;
     if std::fs::read_dir(&folder).map_err(failed)?.next().is_some() {
         let message = format!("the folder {} is not empty", folder.display());
         return Err(Error::usage(message).help("name another by --out, or remove what is in it"));

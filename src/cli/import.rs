@@ -63,9 +63,7 @@ pub fn run(args: &Import) -> Result<Exit> {
         created: created.unwrap_or_else(Timestamp::now),
     };
     let (header, visits) = import::run(&tables, &given)?;
-    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, false));
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
+    let folder = folder::of_run(args.out.as_deref(), &header, false)?;
     let mut journal = Journal::create(&folder, &header)?;
     visits.iter().try_for_each(|visit| journal.append(visit))?;
     let tally = Tally::of(&journal)?;

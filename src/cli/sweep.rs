@@ -241,9 +241,7 @@ fn begin(
         warnings.extend(hosts::gather(args, place, &mut header, &mut setup, asked)?);
     }
     fit(&header)?;
-    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, args.redact));
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
+    let folder = folder::of_run(args.out.as_deref(), &header, args.redact)?;
     let journal = Journal::create(&folder, &header)?;
     Ok(Begun { folder, setup, journal, header, warnings })
 }

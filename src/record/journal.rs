@@ -27,6 +27,9 @@ pub const FILE: &str = "journal.jsonl";
 /// Longest line that is read: 64 MiB, some three million samples.
 const MAX_LINE: u64 = 64 << 20;
 
+/// How every journal begins.
+const BEGINNING: &[u8] = b"{\"header\":";
+
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line<'a> {
@@ -87,18 +90,27 @@ pub struct Reopened {
 }
 
 impl Journal {
-    /// Starts a journal in `folder`, which must not hold one.
+    /// Starts a journal in `folder`, which must not hold one; that of a run killed before it began holds nothing.
     pub fn create(folder: &Path, header: &Header) -> Result<Self> {
         let path = folder.join(FILE);
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = created.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} already holds a run", folder.display()))
-                .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())),
-            _ => failed("create", &path, error),
-        })?;
+        let file = match created {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                open_file(OpenOptions::new().read(true).write(true), &path)?
+            }
+            created => created.map_err(|error| failed("create", &path, error))?,
+        };
         let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
+        journal.refuse_begun(folder)?;
         journal.lock()?;
-        journal.append_line(&Line::Header(header))?;
+        // Another may have begun it until the lock was ours.
+        journal.refuse_begun(folder)?;
+        journal.file.set_len(0).map_err(|error| failed("empty", &journal.path, error))?;
+        journal.append_line(&Line::Header(header)).map_err(|error| {
+            // Nobody could continue what is there of it.
+            let _ = std::fs::remove_file(&journal.path);
+            error.help("nothing was measured yet; free space, or name another folder with --out")
+        })?;
         // The folder's own entry must reach the disk too.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))?;
         Ok(journal)
@@ -218,6 +230,20 @@ impl Journal {
         Ok((journal, redacted))
     }
 
+    /// Fails when the file has a line, or the beginning of one that no journal begins with.
+    fn refuse_begun(&self, folder: &Path) -> Result<()> {
+        let mut line = Vec::new();
+        (&self.file).seek(SeekFrom::Start(0)).map_err(|error| failed("read", &self.path, error))?;
+        let read = BufReader::new(&self.file).take(MAX_LINE).read_until(b'\n', &mut line);
+        read.map_err(|error| failed("read", &self.path, error))?;
+        let torn = !line.ends_with(b"\n") && line.iter().zip(BEGINNING).all(|(one, other)| one == other);
+        if torn {
+            return Ok(());
+        }
+        Err(Error::usage(format!("{} already holds a run", folder.display()))
+            .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())))
+    }
+
     fn lock(&self) -> Result<()> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
@@ -275,7 +301,10 @@ impl Journal {
                 return Err(self.damaged(self.end, &format!("a line longer than {MAX_LINE} bytes")));
             }
             if line.last() != Some(&b'\n') {
-                let header = header.ok_or_else(|| self.damaged(0, "no header"))?;
+                let header = header.ok_or_else(|| {
+                    self.damaged(0, "no header")
+                        .help("a run that was killed before it began has nothing to continue: start it anew")
+                })?;
                 return Ok((header, length));
             }
             match serde_json::from_slice(&line) {

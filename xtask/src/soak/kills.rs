@@ -77,10 +77,12 @@ fn one(
         return whole.same("the run that had ended by itself", &End::of(status, folder)?);
     }
     let run = folder.join("run");
-    // A run that has no visit yet may have no journal, or one whose header never reached it: there is nothing to lose.
-    if std::fs::metadata(run.join(journal::FILE)).map_or(true, |file| file.len() == 0) {
+    // A run that has no visit yet may have no journal, or one whose header never reached it: its folder is free for another.
+    let begun = std::fs::read(run.join(journal::FILE)).is_ok_and(|journal| journal.contains(&b'\n'));
+    if !begun {
         found.before_the_run += 1;
-        return Ok(());
+        let status = start(program, folder, &["--out", "run"]).and_then(|mut child| child.wait()).map_err(text)?;
+        return whole.same("the run started anew", &End::of(status, folder)?);
     }
     let (journal, _) = Journal::open(&run).map_err(|error| format!("the journal does not load: {error}"))?;
     found.visits_kept += journal.entries().len();
