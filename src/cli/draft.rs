@@ -208,9 +208,10 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
 fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
     let first = positive("--gpus", args.gpus.or(config.gpus))?;
     // As many as the server's communicators had ranks, unless the ranks are given.
+    let servers = from_audit.and_then(|from_audit| from_audit.mix.ranks);
     let servers =
-        from_audit.and_then(|from_audit| from_audit.mix.ranks).filter(|_| args.ranks.or(config.ranks).is_none());
-    Devices::of(&args.devices, first.or(servers))
+        servers.filter(|_| first.is_none() && args.devices.is_empty() && args.ranks.or(config.ranks).is_none());
+    Devices::of(&args.devices, first.or(positive("of the audit's communicators, the number of ranks", servers)?))
 }
 
 /// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.

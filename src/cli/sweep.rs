@@ -195,7 +195,7 @@ fn begin(
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
     let deadlines = deadlines(args);
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
+    let wanted = Wanted { emulate: args.emulation.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
     let bench = Bench::find(&wanted, private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {

@@ -11,6 +11,7 @@ pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
+mod forwarded;
 pub mod health;
 pub mod isolate;
 pub mod library;
