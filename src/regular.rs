@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::libc;
 
@@ -27,6 +27,15 @@ pub fn text(path: &Path, most: u64) -> io::Result<String> {
     if read as u64 > most { Err(too_large()) } else { Ok(text) }
 }
 
+/// The file that a shell would start by this name: as it is written where it has a `/`, else the first on the `PATH`.
+pub fn program(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return name.is_file().then(|| name.to_owned());
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +51,11 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "four").unwrap();
         assert_eq!(text(&file, 4).unwrap(), "four");
+        assert_eq!(program(&file).as_deref(), Some(file.as_path()));
+        assert_eq!(program(&folder.path().join("none")), None);
+        assert!(
+            program(Path::new("sh")).is_some_and(|sh| sh.is_absolute()) && program(Path::new("no-such-sh")).is_none()
+        );
         assert!(text(&file, 3).is_err());
         // A file of zeros that takes no place on the disk.
         std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();

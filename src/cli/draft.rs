@@ -13,6 +13,7 @@ use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
+use crate::regular;
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
@@ -233,10 +234,14 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
             .because(error)
             .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
-    if words.first().is_none_or(String::is_empty) {
-        return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));
+    match words.first().filter(|first| !first.is_empty()) {
+        None => Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'")),
+        Some(first) if regular::program(first.as_ref()).is_none() => {
+            Err(Error::usage(format!("there is no command `{first}` for --wrap"))
+                .help("is it installed, and on the PATH?"))
+        }
+        Some(_) => Ok(words),
     }
-    Ok(words)
 }
 
 fn measure(args: &Sweep) -> Measure {
