@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 /// A run of the plan's configuration; none when the user interrupted.
 fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
     let flags = Sweep {
-        emulate: args.emulate.clone(),
+        emulation: args.emulation.clone(),
         hosts: Hosts::alone(),
         nccl: args.nccl.clone(),
         allow_busy: args.allow_busy,

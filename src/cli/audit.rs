@@ -9,7 +9,7 @@ use super::answer::{answer, unwritten};
 use super::args::Audit as Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
-use super::{folder, terminal};
+use super::{folder, interrupt, terminal};
 use crate::audit::{self, Audit, Expectation};
 use crate::error::{Error, Result};
 use crate::plan::config::{Config, STANDARD};
@@ -52,33 +52,57 @@ pub fn named_set(text: &str, config: Option<&Path>) -> Result<EnvSet> {
 
 /// Starts a command, waits for it, and tells what it did.
 pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Path>, form: Form) -> Result<Exit> {
-    let plugin = match other_plugin(started.variables) {
-        Some(other) => {
-            terminal::note(format!(
-                "{PLUGIN}={other} is set and stays so: processes that load another plugin tell nothing here"
-            ));
-            None
-        }
-        None => Some(audited::plugin()?),
-    };
-    let folder = folder(out)?;
-    terminal::note(format!("audit in {0}; live from another terminal: ncclsweep audit --watch {0}", folder.display()));
-    let status = audited::run(started, &folder, plugin.as_deref())?;
-    let audit = Audit::load(&folder)?;
-    let expectation = expected.map(|set| audit::hold(&audit, set));
-    let exit = answer(exit(expectation.as_ref(), Some(status)), |out| {
-        report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
-    })?;
-    if audit.workers.is_empty() {
-        terminal::note(
-            "no process told anything: NCCL before 2.23 loads no profiler plugin, and a process whose environment was \
-             replaced (sudo, ssh, a container) does not know of it",
-        );
+    let other = other_plugin(started.variables);
+    if let Some(other) = &other {
+        terminal::note(format!(
+            "{PLUGIN}={other} is set and stays so: processes that load another plugin tell nothing here"
+        ));
     }
+    let plugin = if other.is_none() { Some(audited::plugin()?) } else { None };
+    let folder = folder(out)?;
+    let quoted = shell_words::quote(&folder.to_string_lossy()).into_owned();
+    terminal::note(format!(
+        "audit in {0}; live from another terminal: ncclsweep audit --watch {quoted}",
+        folder.display()
+    ));
+    let status = audited::run(started, &folder, plugin.as_deref())?;
     if !status.success() {
         terminal::note(format!("the command ended with {status}"));
     }
-    Ok(exit)
+    // Not before: the command would inherit it.
+    interrupt::outlive_file_limit()?;
+    let told = Audit::load(&folder).and_then(|audit| {
+        let expectation = expected.map(|set| audit::hold(&audit, set));
+        if audit.workers.is_empty() {
+            terminal::note(silence(other.as_deref()));
+        }
+        answer(exit(expectation.as_ref(), Some(status)), |out| {
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })
+    });
+    Ok(told.unwrap_or_else(|error| {
+        super::exit::show(&error);
+        lost(expected.is_some(), status)
+    }))
+}
+
+/// Why no process told anything.
+fn silence(other: Option<&str>) -> String {
+    match other {
+        Some(other) => format!(
+            "no process told anything: each was given {PLUGIN}={other}, and NCCL loads one profiler plugin; unset it to audit"
+        ),
+        None => format!(
+            "no process told anything. Either none made a communicator, or: NCCL before 2.23 loads no profiler plugin; the command \
+             sets another {PLUGIN} for its processes; their environment was replaced (sudo, ssh, a container); or they could not \
+             write to the folder, which they say on their stderr"
+        ),
+    }
+}
+
+/// How it ends when what the command did cannot be told: an expectation is open then, but the command's own status is known.
+fn lost(is_expected: bool, status: ExitStatus) -> Exit {
+    if is_expected || status.success() { Exit::Incomplete } else { Exit::Command(audited::code(status)) }
 }
 
 /// A profiler plugin that somebody else asked for.

@@ -13,6 +13,7 @@ use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
+use crate::regular;
 use crate::supervisor::agents::launcher;
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
@@ -227,9 +228,10 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
 fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
     let first = positive("--gpus", args.gpus.or(config.gpus))?;
     // As many as the server's communicators had ranks, unless the ranks are given.
+    let servers = from_audit.and_then(|from_audit| from_audit.mix.ranks);
     let servers =
-        from_audit.and_then(|from_audit| from_audit.mix.ranks).filter(|_| args.ranks.or(config.ranks).is_none());
-    Devices::of(&args.devices, first.or(servers))
+        servers.filter(|_| first.is_none() && args.devices.is_empty() && args.ranks.or(config.ranks).is_none());
+    Devices::of(&args.devices, first.or(positive("of the audit's communicators, the number of ranks", servers)?))
 }
 
 /// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.
@@ -251,10 +253,14 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
             .because(error)
             .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
-    if words.first().is_none_or(String::is_empty) {
-        return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));
+    match words.first().filter(|first| !first.is_empty()) {
+        None => Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'")),
+        Some(first) if regular::program(first.as_ref()).is_none() => {
+            Err(Error::usage(format!("there is no command `{first}` for --wrap"))
+                .help("is it installed, and on the PATH?"))
+        }
+        Some(_) => Ok(words),
     }
-    Ok(words)
 }
 
 fn measure(args: &Sweep) -> Measure {

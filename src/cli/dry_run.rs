@@ -20,7 +20,7 @@ const COMMUNICATOR_S: f64 = 0.55;
 
 /// Prints the plan.
 pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
+    let wanted = Wanted { emulate: args.emulation.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
     let libraries = choose(&wanted).map(|(chosen, _)| chosen).unwrap_or_default();
     let libraries: Vec<Library> = libraries
         .iter()

@@ -8,10 +8,15 @@ use crate::record::run::Header;
 
 /// The folder of a run, made: `out`, or `results/TIME-HOST-GPUS`.
 pub(super) fn of_run(out: Option<&Path>, header: &Header, redacted: bool) -> Result<PathBuf> {
-    let gpu = header.provenance.gpus.first().map_or("gpu", |gpu| gpu.name.as_str());
-    let gpu: String = gpu.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    let gpu = header.provenance.gpus.first().map_or_else(|| "gpu".to_owned(), |gpu| short(&gpu.name));
     let host = if redacted { redact::HOST } else { header.provenance.host.as_str() };
     make(out, &format!("{}-{host}-{}x{gpu}", second(header.created), header.plan.devices.len()))
+}
+
+/// `rtxpro6000` of `NVIDIA RTX PRO 6000 Blackwell Server Edition`: what tells it from others, without the maker.
+fn short(gpu: &str) -> String {
+    let words = gpu.split_whitespace().filter(|word| !["NVIDIA", "GeForce", "Tesla"].contains(word));
+    words.take(3).flat_map(str::chars).filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
 }
 
 /// The folder of an audit, made: `out`, or `results/audit-TIME-HOST`.
@@ -67,5 +72,18 @@ mod tests {
     fn a_place_that_takes_no_folder_is_an_error() {
         let place = tempfile::NamedTempFile::new().unwrap();
         assert!(claim(place.path(), "run").is_err());
+    }
+
+    #[test]
+    fn a_gpu_is_named_by_what_tells_it_from_others() {
+        let names = [
+            ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtxpro6000"),
+            ("NVIDIA GeForce RTX 4090", "rtx4090"),
+            ("NVIDIA H200", "h200"),
+            ("NVIDIA A100-SXM4-80GB", "a100sxm480gb"),
+        ];
+        for (name, expected) in names {
+            assert_eq!(short(name), expected);
+        }
     }
 }

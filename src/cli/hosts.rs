@@ -141,14 +141,14 @@ pub(super) fn serve(args: &Sweep, place: &Place) -> Result<Exit> {
 /// What this agent has.
 fn prepare(args: &Sweep, place: &Place, private: &Private, asked: &dyn Fn() -> bool) -> Result<(Setup, Facts)> {
     let bench = Bench::find(&sweep::wanted(args), private, asked)?;
-    let draft = share(Draft::new(args)?, place, args.emulate.is_some())?;
+    let draft = share(Draft::new(args)?, place, args.emulation.emulate.is_some())?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }
     let header = bench.header(plan);
     let facts = Facts { provenance: header.provenance, devices: header.plan.devices, machine: provenance::machine() };
-    let id = args.hosts.id(place.agent, args.emulate.is_some());
+    let id = args.hosts.id(place.agent, args.emulation.emulate.is_some());
     let hosts = agents::Hosts { agent: place.agent as usize, id, others: None };
     Ok((Setup { hosts, ..bench.setup(sweep::deadlines(args)) }, facts))
 }

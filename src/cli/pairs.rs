@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let asked = || interrupt.asked();
     let private = Private::create()?;
     let wanted = bench::Wanted {
-        emulate: args.emulate.clone(),
+        emulate: args.emulation.emulate.clone(),
         nccl: args.nccl.iter().cloned().collect(),
         // A driver that has not been used since boot takes longer for its first answer than a pair for its phases.
         deadlines: Deadlines::default(),

@@ -225,7 +225,7 @@ fn begin(
 ) -> Result<Begun> {
     let place = args.hosts.place()?;
     let draft = match &place {
-        Some(place) => hosts::share(draft, place, args.emulate.is_some())?,
+        Some(place) => hosts::share(draft, place, args.emulation.emulate.is_some())?,
         None => draft,
     };
     let bench = Bench::find(&wanted(args), private, asked)?;
@@ -279,7 +279,8 @@ fn resume(
 
 /// What a new run needs of the box.
 pub(super) fn wanted(args: &Args) -> Wanted {
-    Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), deadlines: deadlines(args), load: false }
+    let emulate = args.emulation.emulate.clone();
+    Wanted { emulate, nccl: args.nccl.clone(), deadlines: deadlines(args), load: false }
 }
 
 pub(super) fn deadlines(args: &Args) -> Deadlines {

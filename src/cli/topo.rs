@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         None => {
             let interrupt = Interrupt::install()?;
             let private = Private::create()?;
-            let wanted = Wanted { emulate: args.emulate.clone(), load: args.load };
+            let wanted = Wanted { emulate: args.emulation.emulate.clone(), load: args.load };
             let devices = Devices::of(&args.devices, None)?;
             look::look(&wanted, &private, &|gpus| devices.on(gpus), &|| interrupt.asked())?
         }

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ use super::valid;
 use super::visit::Visit;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
+use crate::regular;
 
 /// Name of the journal in a run's folder.
 pub const FILE: &str = "journal.jsonl";
@@ -364,15 +365,8 @@ fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
     Entry { index, round, arm, untimed, seconds, completed, offset, length }
 }
 
-/// Opens without waiting: at the other end of a pipe nobody may be. A journal is a regular file.
 fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File> {
-    let opened = options.custom_flags(nix::libc::O_NONBLOCK).open(path);
-    let file = opened.map_err(|error| unreadable(path, error))?;
-    match file.metadata() {
-        Ok(facts) if facts.is_file() => Ok(file),
-        Ok(_) => Err(unreadable(path, std::io::Error::other("it is no regular file"))),
-        Err(error) => Err(unreadable(path, error)),
-    }
+    regular::open(path, options).map_err(|error| unreadable(path, error))
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

@@ -6,6 +6,7 @@ use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
+use crate::plan::env_set::are_sound;
 use crate::plan::schedule::Arm;
 
 /// Most ranks of a plan that is read.
@@ -17,6 +18,7 @@ const LONGEST: f64 = 1e9;
 pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     let plan = &header.plan;
     let sound = |limit: f64| limit > 0.0 && limit < LONGEST;
+    let mut vars = plan.sets.iter().map(|set| &set.vars).chain([&plan.base]);
     let limit = plan.time_limit_s.is_none_or(sound) && plan.soak_s.is_none_or(sound);
     match () {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
@@ -26,6 +28,7 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if plan.sets.iter().any(|set| set.name.chars().any(char::is_control)) => {
             Err("the name of an env set has control characters")
         }
+        () if !vars.all(are_sound) => Err("the plan has a variable whose name or value no process can be given"),
         () if plan.communicators == 0 => Err("the plan has no communicator"),
         () if !limit => Err("the time limit is no length of time"),
         () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
@@ -174,6 +177,11 @@ mod tests {
         assert!(header(&head).is_err());
         (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
         assert!(header(&head).is_err());
+        for (name, value) in [("NCCL PROTO", "LL"), ("NCCL_PROTO", "LL\nLD_PRELOAD=/tmp/x.so")] {
+            let mut head = run.header.clone();
+            head.plan.sets[1].vars.set(name, value);
+            assert!(header(&head).is_err(), "{name}");
+        }
     }
 
     #[test]

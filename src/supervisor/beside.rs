@@ -13,10 +13,12 @@ pub fn places(file: &str) -> Vec<PathBuf> {
     of_executable.into_iter().flatten().chain([built]).map(|place| place.join(file)).collect()
 }
 
-/// The first of them that is there, or all of them for a message.
+/// The first of them that is there, links and `..` resolved: it is compared with what the loader tells. Or all of them for a
+/// message.
 pub fn find(file: &str) -> Result<PathBuf, String> {
     let places = places(file);
-    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+    let real = |place: &PathBuf| place.canonicalize().ok().filter(|place| place.is_file());
+    places.iter().find_map(real).ok_or_else(|| {
         let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         looked.join(", ")
     })

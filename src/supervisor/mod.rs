@@ -14,6 +14,7 @@ pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
 pub mod floor;
+mod forwarded;
 pub mod health;
 pub mod isolate;
 pub mod library;

@@ -23,7 +23,7 @@ use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::schedule::{Arm, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
-use crate::record::visit::{At, Outcome, Timings, Visit};
+use crate::record::visit::{At, Outcome, Visit};
 use crate::topology::CpuList;
 use crate::wire::{self, Job};
 
@@ -140,23 +140,7 @@ impl Planned {
     /// Its record before anything is known.
     pub(super) fn visit(self) -> Visit {
         let Self { index, round, arm, untimed } = self;
-        Visit {
-            index,
-            round,
-            arm,
-            untimed,
-            started: jiff::Timestamp::now(),
-            seconds: 0.0,
-            outcome: Outcome::Interrupted,
-            worker: None,
-            gpus: Vec::new(),
-            timings: Timings::default(),
-            diagnosis: None,
-            evidence: Vec::new(),
-            used: Vec::new(),
-            read: None,
-            replicates: Vec::new(),
-        }
+        Visit { untimed, ..Visit::begun(index, round, arm, jiff::Timestamp::now()) }
     }
 }
 
