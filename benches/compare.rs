@@ -12,7 +12,7 @@ use ncclsweep::record::journal::Journal;
 use ncclsweep::record::run::Header;
 use ncclsweep::record::stored::Stored;
 use ncclsweep::record::summary::Tally;
-use ncclsweep::record::visit::{Checks, Outcome, Replicate, Timings, Visit};
+use ncclsweep::record::visit::{Checks, Outcome, Replicate, Visit};
 use ncclsweep::report;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -69,21 +69,10 @@ fn run(home: &Path, seed: u64) -> PathBuf {
                 Replicate { communicator, case, mean_us, median_us: mean_us, warm_up_calls: 60, checks, samples_us }
             });
             let visit = Visit {
-                index,
-                round,
-                arm,
-                started: header.created,
                 seconds: 4.7,
                 outcome: Outcome::Completed,
-                worker: None,
-                gpus: Vec::new(),
-                timings: Timings::default(),
-                diagnosis: None,
-                evidence: Vec::new(),
-                used: Vec::new(),
-                untimed: false,
-                read: None,
                 replicates: replicates.collect(),
+                ..Visit::begun(index, round, arm, header.created)
             };
             journal.append(&visit).expect("room on the disk");
             index += 1;

@@ -21,6 +21,7 @@ pub mod pairs;
 pub mod plan;
 pub mod proof;
 pub mod record;
+pub mod regular;
 pub mod report;
 pub mod stats;
 pub mod supervisor;

@@ -18,7 +18,7 @@ use crate::record::visit::{At, Loading, RanksDoing, Replicate, UsedBy, WorkerFac
 use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Longest line the supervisor accepts: a replicate of 10⁵ samples is 2 MB.
 pub const MAX_LINE: usize = 16 << 20;
@@ -34,6 +34,11 @@ pub struct Job {
     pub devices: Vec<u32>,
     /// Ranks that are threads of this worker.
     pub ranks: Range<u32>,
+    /// Ranks of this host; the others are reached over `links`.
+    pub host: Range<u32>,
+    /// Descriptors of connections to the other hosts' first workers: the first worker of the first host has one to each, in
+    /// rank order, that of every other host has one to it.
+    pub links: Vec<i32>,
     /// CPUs for the thread of each rank; empty when none is bound.
     #[serde(default)]
     pub cpus: Vec<Option<CpuList>>,

@@ -1,13 +1,26 @@
 //! Reads a folder of journals.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nccl_profiler_ncclsweep::journal::{self, Entry, Process, Why};
 
 use super::{Audit, Communicator, Life, SCHEMA, Unread, Worker, settings};
 use crate::error::{Error, Result};
 use crate::nccl::version::NcclVersion;
+use crate::regular;
+
+/// A larger journal is none of the plugin's, which lists 8192 kinds of collectives and 512 communicators at most.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Bytes of all journals of a folder: what is above is said, not read.
+const MOST_OF_ALL: u64 = 1 << 30;
+
+/// Figures above these are no process's: a call a microsecond for twelve days, a message of a petabyte, more GPUs than any one job
+/// has had. So sums of them stay numbers, and nobody is asked to measure with them.
+const MOST_CALLS: u64 = 1 << 40;
+const MOST_ELEMENTS: u64 = 1 << 50;
+const MOST_RANKS: u32 = 1 << 20;
 
 impl Audit {
     /// All journals in `folder`. One that cannot be read is said and hides no other.
@@ -31,8 +44,9 @@ impl Audit {
         }
         paths.sort();
         let mut audit = Self { schema: SCHEMA, folder: shown, workers: Vec::new(), unread: Vec::new() };
+        let mut left = MOST_OF_ALL;
         for path in paths {
-            match worker(&path) {
+            match worker(&path, &mut left) {
                 Ok(worker) => audit.workers.push(worker),
                 Err(why) => audit.unread.push(Unread { path: path.display().to_string(), why }),
             }
@@ -48,8 +62,12 @@ impl Audit {
     }
 }
 
-fn worker(path: &PathBuf) -> Result<Worker, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+fn worker(path: &Path, left: &mut u64) -> Result<Worker, String> {
+    if *left == 0 {
+        return Err("the journals before it are too large already".to_owned());
+    }
+    let text = regular::text(path, MOST_BYTES).map_err(|error| error.to_string())?;
+    *left = left.saturating_sub(text.len() as u64);
     known(&text)?;
     let entries = journal::read(&text).map_err(|(line, why)| format!("line {line}: {why}"))?;
     worker_of(entries, &is_running)
@@ -73,13 +91,25 @@ pub(super) fn worker_of(entries: Vec<Entry>, is_running: &dyn Fn(&Process) -> bo
         match entry {
             Entry::Process(told) => process = Some(*told),
             Entry::Communicator(told) => {
+                if told.unlisted > MOST_CALLS {
+                    return Err(format!("no process makes {} calls", told.unlisted));
+                }
+                if told.ranks.is_some_and(|ranks| ranks > MOST_RANKS) {
+                    return Err(format!("communicator {} has more ranks than there are GPUs", told.id));
+                }
                 let (changes, collectives) = (Vec::new(), Vec::new());
                 communicators.insert(told.id, Communicator { told, changes, collectives });
+            }
+            Entry::Collective(tallied) if tallied.calls() > MOST_CALLS || tallied.count > MOST_ELEMENTS => {
+                return Err(format!("no process makes {} calls of {} elements", tallied.calls(), tallied.count));
             }
             Entry::Collective(tallied) => match communicators.get_mut(&tallied.communicator) {
                 Some(communicator) => communicator.collectives.push(tallied),
                 None => return Err(format!("it names communicator {}, which has no line", tallied.communicator)),
             },
+            Entry::End(told) if told.unlisted_communicators > MOST_CALLS => {
+                return Err(format!("no process makes {} communicators", told.unlisted_communicators));
+            }
             Entry::End(told) => end = Some(told),
         }
     }

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use super::buffers::Buffers;
 use super::cost::Cost;
 use super::devices::Name;
+use super::hosts::Hosts;
 use super::impact::Impact;
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
@@ -24,6 +25,12 @@ pub(super) fn read<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
 
 fn time(text: &str) -> Result<Duration, String> {
     duration(text).map_err(told)
+}
+
+/// A number that is more than nothing: a time, tokens.
+pub(super) fn amount(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "not a number above 0, e.g. 29.5".to_owned())
 }
 
 fn told(error: Error) -> String {
@@ -94,6 +101,20 @@ pub enum Command {
     Schema,
 }
 
+/// A box that is not there.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Emulate {
+    /// An emulated box instead of this one, in virtual time
+    #[arg(
+        long,
+        value_name = "BOX",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::supervisor::emulator::STANDARD
+    )]
+    pub emulate: Option<String>,
+}
+
 /// Two runs, and what counts as the same.
 #[derive(Debug, Args)]
 pub struct Compare {
@@ -121,15 +142,9 @@ pub struct Pairs {
     /// Try P2P (on), host memory (off), or both [default: both]
     #[arg(long, value_name = "on|off|both", default_value = "both", value_parser = ["on", "off", "both"])]
     pub p2p: String,
-    /// Rehearse on an emulated box, in virtual time
-    #[arg(
-        long,
-        value_name = "BOX",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = crate::supervisor::emulator::STANDARD
-    )]
-    pub emulate: Option<String>,
+    /// Another box than this one.
+    #[command(flatten)]
+    pub emulation: Emulate,
     /// NCCL library: a file or its folder [default: the one the loader finds]
     #[arg(long, value_name = "PATH", conflicts_with = "emulate")]
     pub nccl: Option<PathBuf>,
@@ -171,15 +186,9 @@ pub struct Topo {
     /// Read a file instead of this box: `nvidia-smi topo -m`, or NCCL's dump of its topology or graphs; - is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["emulate", "devices", "load"])]
     pub from: Option<PathBuf>,
-    /// Show an emulated box
-    #[arg(
-        long,
-        value_name = "BOX",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = crate::supervisor::emulator::STANDARD
-    )]
-    pub emulate: Option<String>,
+    /// Another box than this one.
+    #[command(flatten)]
+    pub emulation: Emulate,
     /// GPUs that ranks would run on, in this rank order [default: all, in CUDA's order]
     #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
     pub devices: Vec<Name>,
@@ -213,7 +222,7 @@ pub struct Audit {
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Form>)]
     pub format: crate::report::Form,
     /// The command, as you start it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -242,7 +251,7 @@ pub struct Exec {
     #[arg(long)]
     pub force: bool,
     /// The command, as you start it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", required = true)]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
     pub command: Vec<OsString>,
 }
 
@@ -254,15 +263,9 @@ pub struct Accept {
     /// Judge this run instead of making one: its folder, or its run.json
     #[arg(long, value_name = "DIR", conflicts_with_all = ["emulate", "nccl", "out", "allow_busy", "redact"])]
     pub run: Option<PathBuf>,
-    /// Rehearse on an emulated box, in virtual time
-    #[arg(
-        long,
-        value_name = "BOX",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = crate::supervisor::emulator::STANDARD
-    )]
-    pub emulate: Option<String>,
+    /// Another box than this one.
+    #[command(flatten)]
+    pub emulation: Emulate,
     /// NCCL library: a file or its folder [default: the one the loader finds]
     #[arg(long, value_name = "PATH")]
     pub nccl: Vec<PathBuf>,
@@ -313,19 +316,16 @@ pub struct Sweep {
     /// Measure although other processes use the GPUs; the results say so
     #[arg(long, help_heading = "GPUs")]
     pub allow_busy: bool,
-    /// Rehearse on an emulated box, in virtual time
-    #[arg(
-        long,
-        value_name = "BOX",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = crate::supervisor::emulator::STANDARD,
-        help_heading = "GPUs"
-    )]
-    pub emulate: Option<String>,
+    /// Another box than this one.
+    #[command(flatten, next_help_heading = "GPUs")]
+    pub emulation: Emulate,
     /// NCCL library: a file or its folder. Repeat to compare libraries [default: the one the loader finds]
     #[arg(long, value_name = "PATH", conflicts_with = "emulate", help_heading = "GPUs")]
     pub nccl: Vec<PathBuf>,
+
+    /// Several hosts.
+    #[command(flatten)]
+    pub hosts: Hosts,
 
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]

@@ -1,14 +1,15 @@
 //! `ncclsweep audit`: what NCCL did in the processes of a command.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use super::answer::{answer, unwritten};
 use super::args::Audit as Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
-use super::{folder, terminal};
+use super::{folder, interrupt, terminal};
 use crate::audit::{self, Audit, Expectation};
 use crate::error::{Error, Result};
 use crate::plan::config::{Config, STANDARD};
@@ -51,31 +52,57 @@ pub fn named_set(text: &str, config: Option<&Path>) -> Result<EnvSet> {
 
 /// Starts a command, waits for it, and tells what it did.
 pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Path>, form: Form) -> Result<Exit> {
-    let plugin = match other_plugin(started.variables) {
-        Some(other) => {
-            terminal::note(format!(
-                "{PLUGIN}={other} is set and stays so: processes that load another plugin tell nothing here"
-            ));
-            None
-        }
-        None => Some(audited::plugin()?),
-    };
-    let folder = folder(out)?;
-    terminal::note(format!("audit in {0}; live from another terminal: ncclsweep audit --watch {0}", folder.display()));
-    let status = audited::run(started, &folder, plugin.as_deref())?;
-    let audit = Audit::load(&folder)?;
-    let expectation = expected.map(|set| audit::hold(&audit, set));
-    report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut std::io::stdout().lock())?;
-    if audit.workers.is_empty() {
-        terminal::note(
-            "no process told anything: NCCL before 2.23 loads no profiler plugin, and a process whose environment was \
-             replaced (sudo, ssh, a container) does not know of it",
-        );
+    let other = other_plugin(started.variables);
+    if let Some(other) = &other {
+        terminal::note(format!(
+            "{PLUGIN}={other} is set and stays so: processes that load another plugin tell nothing here"
+        ));
     }
+    let plugin = if other.is_none() { Some(audited::plugin()?) } else { None };
+    let folder = folder(out)?;
+    let quoted = shell_words::quote(&folder.to_string_lossy()).into_owned();
+    terminal::note(format!(
+        "audit in {0}; live from another terminal: ncclsweep audit --watch {quoted}",
+        folder.display()
+    ));
+    let status = audited::run(started, &folder, plugin.as_deref())?;
     if !status.success() {
         terminal::note(format!("the command ended with {status}"));
     }
-    Ok(exit(expectation.as_ref(), Some(status)))
+    // Not before: the command would inherit it.
+    interrupt::outlive_file_limit()?;
+    let told = Audit::load(&folder).and_then(|audit| {
+        let expectation = expected.map(|set| audit::hold(&audit, set));
+        if audit.workers.is_empty() {
+            terminal::note(silence(other.as_deref()));
+        }
+        answer(exit(expectation.as_ref(), Some(status)), |out| {
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })
+    });
+    Ok(told.unwrap_or_else(|error| {
+        super::exit::show(&error);
+        lost(expected.is_some(), status)
+    }))
+}
+
+/// Why no process told anything.
+fn silence(other: Option<&str>) -> String {
+    match other {
+        Some(other) => format!(
+            "no process told anything: each was given {PLUGIN}={other}, and NCCL loads one profiler plugin; unset it to audit"
+        ),
+        None => format!(
+            "no process told anything. Either none made a communicator, or: NCCL before 2.23 loads no profiler plugin; the command \
+             sets another {PLUGIN} for its processes; their environment was replaced (sudo, ssh, a container); or they could not \
+             write to the folder, which they say on their stderr"
+        ),
+    }
+}
+
+/// How it ends when what the command did cannot be told: an expectation is open then, but the command's own status is known.
+fn lost(is_expected: bool, status: ExitStatus) -> Exit {
+    if is_expected || status.success() { Exit::Incomplete } else { Exit::Command(audited::code(status)) }
 }
 
 /// A profiler plugin that somebody else asked for.
@@ -86,11 +113,10 @@ fn other_plugin(variables: &Vars) -> Option<String> {
 
 /// The folder for the journals; it must be empty, or another audit's processes would be counted too.
 fn folder(out: Option<&Path>) -> Result<PathBuf> {
-    let folder = out.map_or_else(|| folder::of_audit(&provenance::host()), Path::to_owned);
+    let folder = folder::of_audit(out, &provenance::host())?;
     let failed = |error: std::io::Error| {
-        Error::usage(format!("cannot make the folder {}", folder.display())).because(error).help("--out takes another")
+        Error::usage(format!("cannot use the folder {}", folder.display())).because(error).help("--out takes another")
     };
-    std::fs::create_dir_all(&folder).map_err(failed)?;
     if std::fs::read_dir(&folder).map_err(failed)?.next().is_some() {
         let message = format!("the folder {} is not empty", folder.display());
         return Err(Error::usage(message).help("name another by --out, or remove what is in it"));
@@ -106,21 +132,20 @@ fn watch(folder: &Path, expected: Option<&EnvSet>, form: Form) -> Result<Exit> {
     loop {
         let audit = Audit::load(folder)?;
         let expectation = expected.map(|set| audit::hold(&audit, set));
-        let mut out = std::io::stdout().lock();
-        if live {
-            use std::io::Write;
-            // To the first column of the first line, and what was there goes.
-            let _ = write!(out, "\x1b[H\x1b[2J");
-        }
-        report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut out)?;
-        drop(out);
+        let exit = answer(exit(expectation.as_ref(), None), |out| {
+            if live {
+                // To the first column of the first line, and what was there goes.
+                write!(out, "\x1b[H\x1b[2J").map_err(unwritten)?;
+            }
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })?;
         if !live || !(audit.is_live() || audit.workers.is_empty()) {
-            return Ok(exit(expectation.as_ref(), None));
+            return Ok(exit);
         }
         let ticks = PERIOD.as_millis() / 50;
         for _ in 0..ticks {
             if interrupt.asked() {
-                return Ok(exit(expectation.as_ref(), None));
+                return Ok(exit);
             }
             std::thread::sleep(Duration::from_millis(50));
         }

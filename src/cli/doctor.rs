@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::answer::answer;
+use super::args::Emulate;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::terminal;
@@ -24,33 +26,26 @@ use crate::wire::Probe;
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Lint NCCL's configuration: this file [default: those that NCCL reads here]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["pid", "pattern", "log", "python"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["pid", "pattern", "log", "python", "emulate"])]
     conf: Option<Option<PathBuf>>,
     /// A running process and its descendants: which NCCL, which variables, how they differ
-    #[arg(long, value_name = "N", conflicts_with_all = ["log", "python"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["log", "python", "emulate"])]
     pid: Option<u32>,
     /// Processes whose command holds NAME, and their descendants; with --pid, of its descendants those alone
-    #[arg(long = "match", value_name = "NAME", conflicts_with_all = ["log", "python"])]
+    #[arg(long = "match", value_name = "NAME", conflicts_with_all = ["log", "python", "emulate"])]
     pattern: Option<String>,
     /// A server's log: variables, transports, choices, warnings and what they mean (`-`: stdin)
-    #[arg(long, value_name = "FILE", conflicts_with = "python")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["python", "emulate"])]
     log: Option<PathBuf>,
     /// A Python environment: what it runs at its start, which NCCL it and a spawned child load
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "emulate")]
     python: Option<PathBuf>,
     /// The library by whose rules to read: a file, its folder, or a version [default: the one the loader finds]
-    #[arg(long, value_name = "PATH|VERSION", conflicts_with_all = ["pid", "pattern", "log", "python"])]
+    #[arg(long, value_name = "PATH|VERSION", conflicts_with_all = ["pid", "pattern", "log", "python", "emulate"])]
     nccl: Option<String>,
-    /// Look at an emulated box
-    #[arg(
-        long,
-        value_name = "BOX",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = emulator::STANDARD,
-        conflicts_with_all = ["conf", "pid", "pattern", "log", "python", "nccl"]
-    )]
-    emulate: Option<String>,
+    /// Another box than this machine.
+    #[command(flatten)]
+    emulation: Emulate,
     /// Look at the GPUs' links while data moves, too
     #[arg(long, conflicts_with_all = ["conf", "pid", "pattern", "log", "python"])]
     load: bool,
@@ -76,8 +71,9 @@ pub fn run(args: &Doctor) -> Result<Exit> {
         _ => machine::look(Path::new("/"), of_machine(args)?),
     };
     let redactor = args.redact.then(|| redactor(&checkup));
-    report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), &mut std::io::stdout().lock())?;
-    Ok(exit(&checkup))
+    answer(exit(&checkup), |out| {
+        report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), out)
+    })
 }
 
 /// Knows the names of this host and of those that a log is from.
@@ -155,10 +151,10 @@ fn of_python(path: &Path) -> Result<Checkup> {
 
 /// What a probe process, the kernel and the discovery of libraries tell of this machine, or of an emulated box.
 fn of_machine(args: &Doctor) -> Result<machine::Facts> {
-    if let Some(name) = &args.emulate {
+    if let Some(name) = &args.emulation.emulate {
         emulator::known_box(name)?;
     }
-    let emulated = args.emulate.is_some();
+    let emulated = args.emulation.emulate.is_some();
     let libraries = libraries(args.nccl.as_deref())?;
     let private = Private::create()?;
     let root = wiring::root(&private, emulated);
@@ -166,7 +162,7 @@ fn of_machine(args: &Doctor) -> Result<machine::Facts> {
         places: library::places(|name| std::env::var(name).ok()),
         environment: provenance::environment().collect(),
         home: passwd_home(),
-        emulated: args.emulate.clone(),
+        emulated: args.emulation.emulate.clone(),
         ..machine::Facts::default()
     };
     match probe(args, &libraries, &private) {
@@ -205,7 +201,7 @@ fn take(facts: &mut machine::Facts, probe: Probe) {
 fn probe(args: &Doctor, libraries: &[machine::Library], private: &Private) -> Result<Probe> {
     let interrupt = Interrupt::install()?;
     let inherited: Vec<_> = provenance::environment().collect();
-    let emulation = args.emulate.clone().map(|topology| Emulation { topology });
+    let emulation = args.emulation.emulate.clone().map(|topology| Emulation { topology });
     let folder = match libraries.first() {
         _ if emulation.is_some() => private.library_folder(0, &emulator::find()?, true)?,
         Some(library) => private.library_folder(0, Path::new(&library.path), false)?,

@@ -15,6 +15,8 @@ use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
+use crate::regular;
+use crate::supervisor::agents::launcher;
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
@@ -38,6 +40,8 @@ pub struct Draft {
     base: Vars,
     clean_env: bool,
     devices: Devices,
+    /// Which of how many agents on this host has them, where a launcher started several.
+    share: Option<(u32, u32)>,
     ranks: Option<u32>,
     launches: Vec<Launch>,
     alive: Vec<u32>,
@@ -81,6 +85,7 @@ impl Draft {
             base,
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config, from_audit.as_ref())?,
+            share: None,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             alive: ranks::alive(args, config)?,
             registers: args.buffers.registers(config)?,
@@ -106,15 +111,29 @@ impl Draft {
         })
     }
 
+    /// The plan of one of several agents, for its own ranks; `share` is which of how many on its host.
+    pub fn of_agent(self, share: (u32, u32)) -> Result<Self> {
+        if self.ranks.is_some() {
+            return Err(launcher::alone("--ranks"));
+        }
+        Ok(Self { share: Some(share), ..self })
+    }
+
     /// The whole plan for a box with these GPUs and libraries.
     pub fn plan(self, gpus: &[Device], libraries: Vec<Library>) -> Result<Plan> {
-        let devices = self.devices.on(gpus)?;
+        let devices = match self.share {
+            None => self.devices.on(gpus)?,
+            Some(share) => self.devices.share(gpus, share)?,
+        };
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
         if ranks < devices.len() as u32 {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
-        ranks::check(&self.rank_env, ranks)?;
+        // Of several agents the first knows how many ranks there are.
+        if self.share.is_none() {
+            ranks::check(&self.rank_env, ranks)?;
+        }
         self.cpu_affinity.check(ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
@@ -141,6 +160,7 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
+            agents: Vec::new(),
             launches: self.launches,
             alive: self.alive,
             registers: self.registers,
@@ -214,9 +234,10 @@ fn expect(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Result<Vec<String>>
 fn devices(args: &Sweep, config: &Config, from_audit: Option<&FromAudit>) -> Result<Devices> {
     let first = positive("--gpus", args.gpus.or(config.gpus))?;
     // As many as the server's communicators had ranks, unless the ranks are given.
+    let servers = from_audit.and_then(|from_audit| from_audit.mix.ranks);
     let servers =
-        from_audit.and_then(|from_audit| from_audit.mix.ranks).filter(|_| args.ranks.or(config.ranks).is_none());
-    Devices::of(&args.devices, first.or(servers))
+        servers.filter(|_| first.is_none() && args.devices.is_empty() && args.ranks.or(config.ranks).is_none());
+    Devices::of(&args.devices, first.or(positive("of the audit's communicators, the number of ranks", servers)?))
 }
 
 /// NCCL itself sets no limit near this; beyond it the box is not the one this tool is for.
@@ -238,10 +259,14 @@ fn wrap(args: &Sweep) -> Result<Vec<String>> {
             .because(error)
             .help("quote as in a shell, e.g. 'numactl -N 0'")
     })?;
-    if words.first().is_none_or(String::is_empty) {
-        return Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'"));
+    match words.first().filter(|first| !first.is_empty()) {
+        None => Err(Error::usage("--wrap names no command").help("e.g. --wrap 'numactl -N 0'")),
+        Some(first) if regular::program(first.as_ref()).is_none() => {
+            Err(Error::usage(format!("there is no command `{first}` for --wrap"))
+                .help("is it installed, and on the PATH?"))
+        }
+        Some(_) => Ok(words),
     }
-    Ok(words)
 }
 
 fn measure(args: &Sweep) -> Measure {

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::exit::Exit;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::register::Register;
@@ -20,7 +21,7 @@ const COMMUNICATOR_S: f64 = 0.55;
 
 /// Prints the plan.
 pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
-    let wanted = Wanted { emulate: args.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
+    let wanted = Wanted { emulate: args.emulation.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
     let libraries = choose(&wanted).map(|(chosen, _)| chosen).unwrap_or_default();
     let libraries: Vec<Library> = libraries
         .iter()
@@ -30,10 +31,7 @@ pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
         })
         .collect();
     let plan = draft.unseen_plan(libraries);
-    let mut out = std::io::stdout().lock();
-    write(&plan, &mut out)
-        .map_err(|error| Error::new(Kind::Incomplete, "cannot write the plan to stdout").because(error))?;
-    Ok(Exit::Held)
+    answer(Exit::Held, |out| write(&plan, out).map_err(unwritten))
 }
 
 fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {

@@ -59,6 +59,11 @@ fn of_run(path: &Path, name: Option<&str>, force: bool) -> Result<EnvSet> {
         None => fastest(run, &stored.place)?,
     };
     let set = &run.header.plan.sets[arm.set];
+    // Also not by force: a file that came from elsewhere decides about NCCL alone, not about what a process loads.
+    if let [first, ..] = &export::foreign(run, arm)[..] {
+        let message = format!("{} of {} sets {first}, which is no variable of NCCL's", set.name, stored.place);
+        return Err(Error::usage(message).help(format!("if you want it: {first}=… ncclsweep exec --set … -- COMMAND")));
+    }
     let objections = export::objections(run, arm);
     if !objections.is_empty() && !force {
         let message = format!("{} is not to be taken over from {}", set.name, stored.place);
@@ -67,7 +72,9 @@ fn of_run(path: &Path, name: Option<&str>, force: bool) -> Result<EnvSet> {
             .help("measure it anew, take a set by --set NAME alone, or insist with --force"));
     }
     objections.iter().for_each(|objection| terminal::note(format!("warning: {objection}")));
-    Ok(EnvSet { vars: set.vars.over(&run.header.plan.base), ..set.clone() })
+    let vars = set.vars.over(&run.header.plan.base);
+    terminal::note(format!("{} of {}: {vars}", set.name, stored.place));
+    Ok(EnvSet { vars, ..set.clone() })
 }
 
 /// The set that is faster than the baseline by most, over all its sizes.

@@ -1,9 +1,9 @@
 //! `ncclsweep explain [NAME]`: what is known of NCCL's variables.
 
-use std::io::Write;
-
+use super::answer::answer_text;
 use super::exit::Exit;
-use crate::error::{Error, Kind, Result};
+use super::terminal;
+use crate::error::{Error, Result};
 use crate::nccl::catalogue;
 
 /// Prints one variable, or the list of all.
@@ -12,17 +12,27 @@ pub fn run(name: Option<&str>) -> Result<Exit> {
         Some(name) => one(name)?,
         None => all(),
     };
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
-    Ok(Exit::Held)
+    answer_text(text)
+}
+
+/// Lines no wider than the terminal, where blanks allow it; what is continued begins at `column`.
+fn fitted(text: &str, column: usize) -> String {
+    let deep = " ".repeat(column);
+    let options = textwrap::Options::new(terminal::style().width)
+        .subsequent_indent(&deep)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .word_separator(textwrap::WordSeparator::AsciiSpace);
+    text.lines().map(|line| textwrap::fill(line, &options) + "\n").collect()
 }
 
 fn one(name: &str) -> Result<String> {
     let upper = name.to_ascii_uppercase();
     let full = if upper.starts_with("NCCL_") { upper } else { format!("NCCL_{upper}") };
     if let Some(variable) = catalogue::get(&full) {
-        return Ok(catalogue::explain(variable));
+        let text = catalogue::explain(variable);
+        let (meaning, facts) = text.split_once("\n\n").unwrap_or((&text, ""));
+        return Ok(format!("{}\n{}", fitted(meaning, 2), fitted(facts, 12)));
     }
     let guess = catalogue::nearest(&full).map(|near| format!("did you mean {}? ", near.name)).unwrap_or_default();
     Err(Error::usage(format!("NCCL is not known to read {full}"))
@@ -30,5 +40,6 @@ fn one(name: &str) -> Result<String> {
 }
 
 fn all() -> String {
-    catalogue::all().iter().map(|variable| format!("{:<34} {}\n", variable.name, variable.meaning)).collect()
+    let lines = catalogue::all().iter().map(|variable| format!("{:<34} {}\n", variable.name, variable.meaning));
+    fitted(&lines.collect::<String>(), 35)
 }

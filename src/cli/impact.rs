@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::args::amount;
 use crate::audit::{Mix, Share};
 use crate::impact::{Step, Weight};
 
@@ -15,10 +16,10 @@ pub struct Impact {
     #[arg(long, value_name = "N", help_heading = "Impact")]
     pub per_step: Option<u32>,
     /// Milliseconds of a step under the default settings; a second time, when it became faster: 29.5,19
-    #[arg(long, value_name = "MS", value_delimiter = ',', help_heading = "Impact")]
+    #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = amount, help_heading = "Impact")]
     pub step_time: Vec<f64>,
     /// Tokens that a step yields to a sequence [default: 1]
-    #[arg(long, value_name = "X", help_heading = "Impact")]
+    #[arg(long, value_name = "X", value_parser = amount, help_heading = "Impact")]
     pub tokens_per_step: Option<f64>,
 }
 

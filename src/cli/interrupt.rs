@@ -8,6 +8,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::{Error, Kind, Result};
 
+/// Makes a limit on the size of files an error of the write, which names the file, and not the end of the program.
+pub fn outlive_file_limit() -> Result<()> {
+    // SAFETY: the signal is ignored; no handler runs.
+    let ignored = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    ignored.map(drop).map_err(|error| Error::new(Kind::Environment, "cannot ignore SIGXFSZ").because(error))
+}
+
 /// Whether the user asked for the end.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
@@ -15,10 +22,7 @@ pub struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Catches both signals from now on.
     pub fn install() -> Result<Self> {
-        // A limit on the size of files is then an error of the write, which names the file, and not the end of the program.
-        // SAFETY: the signal is ignored; no handler runs.
-        let ignored = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
-        ignored.map_err(|error| Error::new(Kind::Environment, "cannot ignore SIGXFSZ").because(error))?;
+        outlive_file_limit()?;
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // Registered first, so that it acts on the second signal only: the flag is set by the one after it.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::answer::{answer, unwritten};
 use super::exit::Exit;
 use super::terminal;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::record::file;
 use crate::record::journal::Journal;
 use crate::record::observed::Observed;
@@ -46,22 +47,20 @@ pub fn run(args: &Report) -> Result<Exit> {
             stored.redact(format!("run-{}", at + 1))?;
         }
     }
-    let mut out = std::io::stdout().lock();
-    let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
-    if !more || args.format != Format::Table {
-        report::write(&runs, args.format, terminal::style(), &mut out)?;
-        return Ok(Exit::Held);
-    }
-    for of in runs.chunks(1) {
-        report::write(of, args.format, terminal::style(), &mut out)?;
-        let run = &of[0].run;
-        let failed = |error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error);
-        if args.why {
-            write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+    answer(Exit::Held, |out| {
+        let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+        if !more || args.format != Format::Table {
+            return report::write(&runs, args.format, terminal::style(), out);
         }
-        super::cost::write(run, args.timings, &mut out).map_err(failed)?;
-    }
-    Ok(Exit::Held)
+        runs.chunks(1).try_for_each(|of| {
+            report::write(of, args.format, terminal::style(), out)?;
+            let run = &of[0].run;
+            if args.why {
+                write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+            }
+            super::cost::write(run, args.timings, out).map_err(unwritten)
+        })
+    })
 }
 
 /// Writes the page of a run into its folder.

@@ -12,7 +12,7 @@ mod tuner;
 
 use std::str::FromStr;
 
-pub use self::refusal::{objections, of_run as objections_to_run};
+pub use self::refusal::{foreign, objections, of_run as objections_to_run};
 use crate::error::{Error, Result};
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;

@@ -1,14 +1,25 @@
 //! What speaks against taking a set over from a run.
 
+use crate::nccl::is_variable;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Applied, Backend, Cell, Run, Verdict};
 use crate::units::plural;
+
+/// Variables of the set of `arm`, and of what lies under it, that are none of NCCL's: a document that somebody altered, or a
+/// measurement of something else.
+#[must_use]
+pub fn foreign(run: &Run, arm: Arm) -> Vec<String> {
+    let plan = &run.header.plan;
+    let vars = plan.sets[arm.set].vars.over(&plan.base);
+    vars.iter().map(|(name, _)| name).filter(|name| !is_variable(name)).map(str::to_owned).collect()
+}
 
 /// Everything that speaks against exporting the set of `arm`; nothing when the run carries it.
 #[must_use]
 pub fn objections(run: &Run, arm: Arm) -> Vec<String> {
     let cells: Vec<&Cell> = run.cells.iter().filter(|cell| cell.arm == arm).collect();
     let mut objections = of_run(run);
+    objections.extend(foreign(run, arm).iter().map(|name| format!("it sets {name}, which is no variable of NCCL's")));
     if run.header.plan.arms().next() == Some(arm) {
         objections.push("it is the baseline, so nothing says that it is faster than anything".to_owned());
         return objections;

@@ -12,7 +12,7 @@ use crate::plan::env_set::{EnvSet, Vars};
 use crate::plan::schedule::{Arm, Launch, Library, Measure, Plan, Rounds};
 use crate::record::outcome::Outcome;
 use crate::record::run::{Backend, Header, Imported, LibraryFacts, Provenance, SCHEMA, UNKNOWN};
-use crate::record::visit::{Checks, Replicate, Timings, Visit};
+use crate::record::visit::{Checks, Replicate, Visit};
 use crate::stats::median_of;
 
 /// Most ranks of a process that are believed.
@@ -75,6 +75,7 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
         cases: cases.iter().copied().collect(),
         devices: first.ranks.iter().map(|rank| rank.device).collect(),
         ranks: first.ranks.len() as u32,
+        agents: Vec::new(),
         launches: vec![first.launch()],
         alive: vec![0],
         registers: vec![Default::default()],
@@ -223,23 +224,13 @@ impl<'a> Measured<'a> {
         let wrong = self.table.out_of_bounds.is_some_and(|checks| checks > 0)
             || replicates.iter().any(|replicate| replicate.checks.wrong > 0);
         let (set, round) = if given.repeats { (0, index) } else { (index as usize, 0) };
+        let arm = Arm { set, ..plan.baseline() };
+        let started = self.table.head.started.unwrap_or(given.created);
         Visit {
-            index,
-            round,
-            arm: Arm { set, ..plan.baseline() },
-            untimed: false,
-            started: self.table.head.started.unwrap_or(given.created),
             seconds: self.table.head.seconds.unwrap_or(0.0),
             outcome: if wrong { Outcome::WrongData } else { Outcome::Completed },
-            worker: None,
-            gpus: Vec::new(),
-            timings: Timings::default(),
-            registration: None,
-            diagnosis: None,
-            evidence: Vec::new(),
-            used: Vec::new(),
-            read: None,
             replicates,
+            ..Visit::begun(index, round, arm, started)
         }
     }
 
@@ -316,6 +307,7 @@ impl<'a> Measured<'a> {
             }),
             visible_devices: None,
             topology: None,
+            others: Vec::new(),
         }
     }
 

@@ -291,3 +291,15 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_table_that_was_cut_off_between_rows_says_where_and_that_its_closing_lines_are_missing() {
+    let rows: Vec<&str> = TEXT.lines().collect();
+    let last = rows.iter().rposition(|line| !line.starts_with('#') && !line.is_empty()).unwrap();
+    let cut = rows[..last].join("\n") + "\n";
+    let table = one(&cut);
+    assert_eq!(table.rows.len(), 3);
+    let told = format!("stops after line {last}, its closing lines");
+    assert!(table.notes.len() == 1 && table.notes[0].contains(&told), "{:?}", table.notes);
+    assert_eq!(one(TEXT).notes, Vec::<String>::new());
+}

@@ -144,8 +144,11 @@ impl<'a> Reader<'a> {
 
     /// A table without the line under it.
     fn close(&mut self, mut open: Open) {
-        let line = open.table.line;
-        open.table.notes.push(format!("the table of line {line} has no end: the process may have been stopped in it"));
+        let (line, last) = (open.table.line, open.table.rows.last().map_or(open.table.line, |row| row.line));
+        open.table.notes.push(format!(
+            "the table of line {line} stops after line {last}, its closing lines (`# Out of bounds values`, `# Avg bus \
+             bandwidth`) are missing: the output was cut off or the process stopped, and sizes may be missing"
+        ));
         self.tables.push(noted(open));
     }
 

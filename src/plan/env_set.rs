@@ -51,6 +51,12 @@ impl EnvSet {
     }
 }
 
+/// Whether variables that were read from a file are such as a flag or a configuration could have given.
+#[must_use]
+pub fn are_sound(vars: &Vars) -> bool {
+    vars.iter().all(|(name, value)| check_variable(name).is_ok() && check_value(name, value).is_ok())
+}
+
 /// Variables of one rank's process alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RankEnv {

@@ -3,6 +3,8 @@
 //! A [`Plan`] is complete and valid before the first process starts, and is stored whole in the journal, so that a resumed
 //! run continues the identical plan.
 
+use std::ops::Range;
+
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -189,6 +191,9 @@ pub struct Plan {
     pub devices: Vec<u32>,
     /// Number of ranks.
     pub ranks: u32,
+    /// Ranks of each agent, in rank order, where a launcher started several: each has those of its host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<u32>,
     /// How the ranks are started; the first is the baseline's.
     #[serde(default = "threads", skip_serializing_if = "are_threads")]
     pub launches: Vec<Launch>,
@@ -318,6 +323,33 @@ impl Plan {
         self.rank_env.iter().find(|of| of.rank == rank).map(|of| &of.vars)
     }
 
+    /// The ranks of an agent; all of them where there is one alone.
+    #[must_use]
+    pub fn ranks_of(&self, agent: usize) -> Range<u32> {
+        match self.agents.get(agent) {
+            None => 0..self.ranks,
+            Some(own) => {
+                let before: u32 = self.agents[..agent].iter().sum();
+                before..before + own
+            }
+        }
+    }
+
+    /// The ranks of each worker of an arm: one with all of an agent, or one for each.
+    #[must_use]
+    pub fn workers(&self, arm: Arm) -> Vec<Range<u32>> {
+        if arm.is_processes() {
+            return (0..self.ranks).map(|rank| rank..rank + 1).collect();
+        }
+        (0..self.agents.len().max(1)).map(|agent| self.ranks_of(agent)).collect()
+    }
+
+    /// The agent that has a rank.
+    #[must_use]
+    pub fn agent_of(&self, rank: u32) -> usize {
+        (0..self.agents.len()).find(|agent| self.ranks_of(*agent).contains(&rank)).unwrap_or_default()
+    }
+
     /// The modes of the cases, each once, in the order of the cases.
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
@@ -352,6 +384,7 @@ mod tests {
             cases: Vec::new(),
             devices: vec![0, 1],
             ranks: 2,
+            agents: Vec::new(),
             launches: threads(),
             alive: none_alive(),
             registers: none_registered(),

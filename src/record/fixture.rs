@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::run::{Applied, Backend, Cell, Header, Joint, LibraryFacts, Provenance, Run, SCHEMA, Verdict};
 use super::stored::Stored;
 use super::summary::Tally;
-use super::visit::{Checks, Outcome, Replicate, Timings, Visit, WorkerFacts};
+use super::visit::{Checks, Outcome, Replicate, Visit, WorkerFacts};
 use crate::collective::{Case, Dtype, Function, Mode, Op, Placement, Size};
 use crate::gpu::cuda::Device;
 use crate::nccl::version::NcclVersion;
@@ -95,6 +95,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         cases: cases.to_vec(),
         devices: (0..RANKS).collect(),
         ranks: RANKS,
+        agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
         registers: vec![Default::default()],
@@ -133,6 +134,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         imported: None,
         visible_devices: None,
         topology: None,
+        others: Vec::new(),
     };
     let created = "2026-03-14T09:26:26Z".parse().expect("a time");
     Header { schema: SCHEMA, version: "0.1.0".into(), backend: Backend::Cuda, created, provenance, plan }
@@ -257,21 +259,10 @@ fn visit(header: &Header, index: u32, round: u32, arm: Arm) -> Visit {
         })
     });
     Visit {
-        index,
-        round,
-        arm,
-        started: header.created,
         seconds: 4.7,
         outcome: Outcome::Completed,
         worker: Some(worker),
-        gpus: Vec::new(),
-        timings: Timings::default(),
-        registration: None,
-        untimed: false,
-        used: Vec::new(),
-        read: None,
-        diagnosis: None,
-        evidence: Vec::new(),
         replicates: replicates.collect(),
+        ..Visit::begun(index, round, arm, header.created)
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,16 @@ use super::valid;
 use super::visit::Visit;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
+use crate::regular;
 
 /// Name of the journal in a run's folder.
 pub const FILE: &str = "journal.jsonl";
 
 /// Longest line that is read: 64 MiB, some three million samples.
 const MAX_LINE: u64 = 64 << 20;
+
+/// How every journal begins.
+const BEGINNING: &[u8] = b"{\"header\":";
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -87,18 +91,27 @@ pub struct Reopened {
 }
 
 impl Journal {
-    /// Starts a journal in `folder`, which must not hold one.
+    /// Starts a journal in `folder`, which must not hold one; that of a run killed before it began holds nothing.
     pub fn create(folder: &Path, header: &Header) -> Result<Self> {
         let path = folder.join(FILE);
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = created.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} already holds a run", folder.display()))
-                .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())),
-            _ => failed("create", &path, error),
-        })?;
+        let file = match created {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                open_file(OpenOptions::new().read(true).write(true), &path)?
+            }
+            created => created.map_err(|error| failed("create", &path, error))?,
+        };
         let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
+        journal.refuse_begun(folder)?;
         journal.lock()?;
-        journal.append_line(&Line::Header(header))?;
+        // Another may have begun it until the lock was ours.
+        journal.refuse_begun(folder)?;
+        journal.file.set_len(0).map_err(|error| failed("empty", &journal.path, error))?;
+        journal.append_line(&Line::Header(header)).map_err(|error| {
+            // Nobody could continue what is there of it.
+            let _ = std::fs::remove_file(&journal.path);
+            error.help("nothing was measured yet; free space, or name another folder with --out")
+        })?;
         // The folder's own entry must reach the disk too.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))?;
         Ok(journal)
@@ -218,6 +231,20 @@ impl Journal {
         Ok((journal, redacted))
     }
 
+    /// Fails when the file has a line, or the beginning of one that no journal begins with.
+    fn refuse_begun(&self, folder: &Path) -> Result<()> {
+        let mut line = Vec::new();
+        (&self.file).seek(SeekFrom::Start(0)).map_err(|error| failed("read", &self.path, error))?;
+        let read = BufReader::new(&self.file).take(MAX_LINE).read_until(b'\n', &mut line);
+        read.map_err(|error| failed("read", &self.path, error))?;
+        let torn = !line.ends_with(b"\n") && line.iter().zip(BEGINNING).all(|(one, other)| one == other);
+        if torn {
+            return Ok(());
+        }
+        Err(Error::usage(format!("{} already holds a run", folder.display()))
+            .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())))
+    }
+
     fn lock(&self) -> Result<()> {
         match self.file.try_lock() {
             Ok(()) => Ok(()),
@@ -275,7 +302,10 @@ impl Journal {
                 return Err(self.damaged(self.end, &format!("a line longer than {MAX_LINE} bytes")));
             }
             if line.last() != Some(&b'\n') {
-                let header = header.ok_or_else(|| self.damaged(0, "no header"))?;
+                let header = header.ok_or_else(|| {
+                    self.damaged(0, "no header")
+                        .help("a run that was killed before it began has nothing to continue: start it anew")
+                })?;
                 return Ok((header, length));
             }
             match serde_json::from_slice(&line) {
@@ -335,15 +365,8 @@ fn entry(visit: &Visit, offset: u64, length: u64) -> Entry {
     Entry { index, round, arm, untimed, seconds, completed, offset, length }
 }
 
-/// Opens without waiting: at the other end of a pipe nobody may be. A journal is a regular file.
 fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File> {
-    let opened = options.custom_flags(nix::libc::O_NONBLOCK).open(path);
-    let file = opened.map_err(|error| unreadable(path, error))?;
-    match file.metadata() {
-        Ok(facts) if facts.is_file() => Ok(file),
-        Ok(_) => Err(unreadable(path, std::io::Error::other("it is no regular file"))),
-        Err(error) => Err(unreadable(path, error)),
-    }
+    regular::open(path, options).map_err(|error| unreadable(path, error))
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

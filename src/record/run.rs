@@ -91,6 +91,9 @@ pub struct Provenance {
     /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
+    /// The hosts of further agents, in rank order, where a launcher started several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Provenance>,
 }
 
 /// What another program measured and `ncclsweep import` read.

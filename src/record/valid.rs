@@ -6,6 +6,7 @@ use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
+use crate::plan::env_set::are_sound;
 use crate::plan::schedule::Arm;
 
 /// Most ranks of a plan that is read.
@@ -17,6 +18,7 @@ const LONGEST: f64 = 1e9;
 pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     let plan = &header.plan;
     let sound = |limit: f64| limit > 0.0 && limit < LONGEST;
+    let mut vars = plan.sets.iter().map(|set| &set.vars).chain([&plan.base]);
     let limit = plan.time_limit_s.is_none_or(sound) && plan.soak_s.is_none_or(sound);
     match () {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
@@ -26,6 +28,7 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if plan.sets.iter().any(|set| set.name.chars().any(char::is_control)) => {
             Err("the name of an env set has control characters")
         }
+        () if !vars.all(are_sound) => Err("the plan has a variable whose name or value no process can be given"),
         () if plan.communicators == 0 => Err("the plan has no communicator"),
         () if !limit => Err("the time limit is no length of time"),
         () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
@@ -113,6 +116,7 @@ impl Order {
 pub(super) fn document(run: &Run) -> Result<(), &'static str> {
     let plan = &run.header.plan;
     let arm = |arm: Arm| arm.set < plan.sets.len() && arm.library < plan.libraries.len();
+    let named = |arm: Arm, name: &str| plan.sets[arm.set].name == name;
     let cases = |cases: &[usize]| cases.iter().all(|case| *case < plan.cases.len());
     header(&run.header)?;
     let mut order = Order::default();
@@ -121,13 +125,20 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
     run.floor.iter().try_for_each(|measured| floor(&run.header, measured))?;
     let of_proofs = |proofs: &super::proofs::ArmProofs| {
         let variables = proofs.variables.iter().map(|of| of.cases.as_slice());
-        arm(proofs.arm) && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
+        arm(proofs.arm)
+            && named(proofs.arm, &proofs.set)
+            && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
     };
     match () {
         () if !run.cells.iter().all(|cell| arm(cell.arm) && cases(&[cell.case])) => {
             Err("a cell that the plan does not have")
         }
         () if !run.joint.iter().all(|joint| arm(joint.arm)) => Err("an env set that the plan does not have"),
+        // Names of the plan have no control characters; those beside an arm are printed as they are.
+        () if !run.cells.iter().all(|cell| named(cell.arm, &cell.set)) => {
+            Err("a cell under the name of another env set")
+        }
+        () if !run.joint.iter().all(|joint| named(joint.arm, &joint.set)) => Err("a verdict on another env set"),
         () if !run.proofs.iter().all(of_proofs) => Err("a proof of what the plan does not have"),
         () => Ok(()),
     }
@@ -166,6 +177,11 @@ mod tests {
         assert!(header(&head).is_err());
         (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
         assert!(header(&head).is_err());
+        for (name, value) in [("NCCL PROTO", "LL"), ("NCCL_PROTO", "LL\nLD_PRELOAD=/tmp/x.so")] {
+            let mut head = run.header.clone();
+            head.plan.sets[1].vars.set(name, value);
+            assert!(header(&head).is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -180,6 +196,8 @@ mod tests {
         assert!(wrong(&|run| run.joint[0].arm.library = 9).is_err());
         assert!(wrong(&|run| run.visits[1] = run.visits[0].clone()).is_err());
         assert!(wrong(&|run| run.visits.swap(0, 1)).is_err());
+        assert!(wrong(&|run| run.cells[1].set = "\u{1b}[31m".into()).is_err());
+        assert!(wrong(&|run| run.joint[0].set = "another".into()).is_err());
         assert!(wrong(&|run| run.header.plan.sets[1].name = "a\u{1b}[2J".into()).is_err());
     }
 }

@@ -259,6 +259,29 @@ pub struct Visit {
 }
 
 impl Visit {
+    /// A visit that has begun, of which nothing more is known.
+    #[must_use]
+    pub fn begun(index: u32, round: u32, arm: Arm, started: jiff::Timestamp) -> Self {
+        Self {
+            index,
+            round,
+            arm,
+            untimed: false,
+            started,
+            seconds: 0.0,
+            outcome: Outcome::Interrupted,
+            worker: None,
+            gpus: Vec::new(),
+            timings: Timings::default(),
+            registration: None,
+            diagnosis: None,
+            evidence: Vec::new(),
+            used: Vec::new(),
+            read: None,
+            replicates: Vec::new(),
+        }
+    }
+
     /// Whether its figures count: timed, and completed with right data.
     #[must_use]
     pub fn is_measured(&self) -> bool {

@@ -115,7 +115,8 @@ fn verdicts(run: &Run, cells: &[&Cell]) -> String {
     }
     let alone = told.len() == 1;
     let parts: Vec<_> = told.iter().enumerate().map(|(i, part)| phrase(part, &base, i == 0, alone)).collect();
-    parts.join(", ")
+    let whose = if run.header.plan.varies_launch_alone() { "their" } else { "its" };
+    parts.join(", ").replace("of its time", &format!("of {whose} time"))
 }
 
 /// `at all 12 cases`, `at 7168x1 in sync mode`: where something holds, of `all` cases of several modes.

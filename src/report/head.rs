@@ -60,6 +60,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(hosts(plan, provenance).map(|text| Line::new("hosts", text)));
     lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
     lines.extend(buffers(plan).into_iter().map(|text| Line::new("buffers", text)));
     lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
@@ -90,6 +91,7 @@ fn driver(provenance: &Provenance) -> String {
 
 fn ranks(plan: &Plan) -> String {
     let launch = |launch: &Launch| match launch {
+        Launch::Threads if plan.agents.len() > 1 => "threads of one process on each host",
         Launch::Threads => "threads of one process",
         Launch::Processes => "a process each",
     };
@@ -107,6 +109,21 @@ fn ranks(plan: &Plan) -> String {
         CpuAffinity::Near => format!("{placed} · bound to the CPUs near them"),
         lists => format!("{placed} · bound to CPUs {lists}"),
     }
+}
+
+/// Where the ranks are, when that is on several hosts, each with an agent.
+fn hosts(plan: &Plan, provenance: &Provenance) -> Option<String> {
+    let names = std::iter::once(provenance).chain(&provenance.others).map(|host| plain(&host.host));
+    let each = names.enumerate().map(|(agent, host)| {
+        let ranks = plan.ranks_of(agent);
+        if ranks.len() == 1 {
+            format!("{} on {host}", ranks.start)
+        } else {
+            format!("{}-{} on {host}", ranks.start, ranks.end.saturating_sub(1))
+        }
+    });
+    let each: Vec<String> = each.take(plan.agents.len()).collect();
+    (plan.agents.len() > 1).then(|| format!("{}: ranks {}", plural(plan.agents.len(), "agent"), each.join(", ")))
 }
 
 /// Communicators that take turns, where there are several.

@@ -4,16 +4,13 @@ use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nccl_profiler_ncclsweep::journal;
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::beside;
+use super::forwarded::Forwarded;
 use crate::error::{Error, Kind, Result};
 use crate::plan::env_set::Vars;
 
@@ -58,39 +55,22 @@ impl Started<'_> {
 /// Runs the command and waits for it. Its processes write their journals to `folder`; `plugin` is the library they load, or
 /// nothing when the environment names another already.
 ///
-/// The command stays in our process group, so the terminal's signals reach it; they do not end us, and what is sent to us
-/// alone is handed on.
+/// The command stays in our process group. Signals do not end us: what is sent to us is handed on, and the command decides.
 pub fn run(started: &Started, folder: &Path, plugin: Option<&Path>) -> Result<ExitStatus> {
-    let failed = |error: std::io::Error| Error::new(Kind::Environment, "cannot catch signals").because(error);
-    // The terminal sends SIGINT and SIGQUIT to the command too.
-    let kept = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGQUIT] {
-        signal_hook::flag::register(signal, Arc::clone(&kept)).map_err(failed)?;
-    }
-    let mut handed_on = Vec::new();
-    for signal in [SIGTERM, SIGHUP] {
-        let came = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal, Arc::clone(&came)).map_err(failed)?;
-        handed_on.push((signal, came));
-    }
+    let failed = |error: std::io::Error| Error::new(Kind::Environment, "cannot wait for the command").because(error);
+    let forwarded = Forwarded::install()?;
     let mut command = started.command();
     command.env(journal::FOLDER, folder).env(journal::ROOT, std::process::id().to_string());
     if let Some(plugin) = plugin {
         command.env(PLUGIN, plugin);
     }
     let mut child = command.spawn().map_err(|error| started.failed(error))?;
+    let pid = Pid::from_raw(child.id().cast_signed());
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);
         }
-        for (signal, came) in &handed_on {
-            if came.swap(false, Ordering::Relaxed)
-                && let (Ok(pid), Ok(signal)) = (i32::try_from(child.id()), Signal::try_from(*signal))
-            {
-                // A command that has ended meanwhile needs no signal.
-                let _ = kill(Pid::from_raw(pid), signal);
-            }
-        }
+        forwarded.hand_on(pid);
         std::thread::sleep(PERIOD);
     }
 }

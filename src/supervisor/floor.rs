@@ -87,7 +87,7 @@ fn follow(
     };
     let mut limit = setup.deadlines.setup;
     let followed = loop {
-        match child.hear(Instant::now() + limit, interrupted) {
+        match child.hear(limit, interrupted) {
             Heard::Received(Received::Message(FloorEvent::Kernel { kernel })) => floor.kernels.push(kernel),
             Heard::Received(Received::Message(FloorEvent::Hop { hop })) => floor.hops.push(hop),
             Heard::Received(Received::Message(FloorEvent::Failed { error })) => {

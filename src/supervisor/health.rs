@@ -71,6 +71,14 @@ pub fn look(
     good.and_then(|arm| try_out(plan, setup, private, arm, interrupted))
 }
 
+/// What is said of a host that was lost.
+pub(super) fn lost_host(lost: &Outcome) -> Sick {
+    Sick {
+        what: lost.to_string(),
+        help: "the launcher's own messages tell more; what was measured before is kept".to_owned(),
+    }
+}
+
 /// Compares the GPUs with what they were.
 fn judge(before: &Before, now: &Probe) -> Option<Sick> {
     let gpus = now.cuda.as_ref().map(|(_, gpus)| gpus.as_slice()).unwrap_or_default();

@@ -112,6 +112,7 @@ fn can_be_of_a_pair(outcome: &Outcome) -> bool {
         Outcome::TimedOut { .. } => true,
         Outcome::Completed | Outcome::WorkerError { .. } | Outcome::Flooded { .. } | Outcome::NotRun { .. } => false,
         Outcome::SpawnFailed { .. } | Outcome::BrokenWire { .. } | Outcome::Interrupted => false,
+        Outcome::HostLost { .. } => false,
     }
 }
 

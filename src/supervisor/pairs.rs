@@ -135,6 +135,7 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         cases: cases?,
         devices: Vec::new(),
         ranks: 2,
+        agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
         registers: vec![Default::default()],

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use super::private::Private;
 use crate::doctor::python::{Answer, SCRIPT};
 use crate::error::{Error, Kind, Result};
+use crate::regular;
 
 /// Importing torch from a cold disk takes its time, twice.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -20,15 +21,10 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// The interpreter that `path` means: a file, the folder of an environment, or a name on the path.
 pub fn interpreter(path: &Path) -> Result<PathBuf> {
     let in_folder = ["bin/python3", "bin/python"].map(|name| path.join(name));
-    let on_path = || {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|file| file.is_file())
-    };
     let found = match () {
         () if path.is_dir() => in_folder.into_iter().find(|file| file.is_file()),
         () if path.is_file() => Some(path.to_owned()),
-        () if path.components().count() == 1 => on_path(),
-        () => None,
+        () => regular::program(path),
     };
     found.ok_or_else(|| {
         Error::new(Kind::Usage, format!("there is no Python interpreter at {}", path.display()))

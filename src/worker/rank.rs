@@ -101,7 +101,7 @@ impl<'a> Rank<'a> {
             self.measure_case(index, &communicators, case, place == 0)?;
         }
         self.meet();
-        if index + 1 == self.team.job.communicators && self.leads() {
+        if index + 1 == self.team.job.communicators && self.rank == self.team.job.host.start {
             // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
             report_gpus();
         }
@@ -198,7 +198,7 @@ impl<'a> Rank<'a> {
             })?,
             Mode::Sync => self.time(in_turn, index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
-                timing::lone_calls(in_turn, &this.team.barrier, &mut micros)?;
+                timing::lone_calls(in_turn, &this.team.barrier, this.rank, &mut micros)?;
                 Ok(micros)
             })?,
         };
@@ -309,7 +309,7 @@ impl<'a> Rank<'a> {
         for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
             self.fresh(of, data, calls)?;
             self.note(Doing::Timing);
-            team.barrier.wait();
+            team.barrier.wait(self.rank);
             samples.extend(take(self, length)?);
             let last_call = samples.len() * measure.calls_per_sample(of.mode) - 1;
             let recv = calls.last_of(if of.mode == Mode::Sync { length } else { measure.calls_per_sample(of.mode) });

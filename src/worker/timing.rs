@@ -79,9 +79,9 @@ pub(super) fn batches_of(
 }
 
 /// Mode `sync`: lone calls, each from a common barrier to this rank's completion, in µs of the host's raw clock.
-pub(super) fn lone_calls(calls: InTurn, barrier: &Barrier, micros: &mut [f64]) -> Result<(), GpuError> {
+pub(super) fn lone_calls(calls: InTurn, barrier: &Barrier, rank: u32, micros: &mut [f64]) -> Result<(), GpuError> {
     for (slot, call) in micros.iter_mut().zip(calls.0.iter().cycle()) {
-        barrier.wait();
+        barrier.wait(rank);
         let start = raw_clock_us();
         call.enqueue()?;
         call.stream.synchronize()?;

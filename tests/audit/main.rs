@@ -1,5 +1,6 @@
 //! `ncclsweep audit` and `exec`: whole programs on the emulator, started as people start servers.
 
+mod rough;
 mod server;
 
 use std::fs;
@@ -51,12 +52,23 @@ impl Stage {
     }
 
     fn run_with(&self, arguments: &str, script: &str, setup: impl FnOnce(&mut Command)) -> Ran {
+        self.run_output(arguments, script, |command| {
+            command.stdout(Stdio::piped());
+            setup(command);
+        })
+    }
+
+    /// The same, with stdout as `setup` has it.
+    fn run_output(&self, arguments: &str, script: &str, setup: impl FnOnce(&mut Command)) -> Ran {
         let mut command = self.program(arguments);
         let this = std::env::current_exe().unwrap();
         command.env("SERVER", format!("{} --exact server --nocapture", this.display()));
         command.args(["--", "sh", "-c", script]);
         setup(&mut command);
-        Ran(command.output().unwrap())
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        // The other ends of what `setup` gave.
+        drop(command);
+        Ran(child.wait_with_output().unwrap())
     }
 
     /// What the audit's folder tells as a document.

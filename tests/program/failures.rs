@@ -104,8 +104,11 @@ fn nothing_is_compared_with_a_baseline_that_failed() {
 
 #[test]
 fn a_command_that_cannot_start_workers_is_told_by_name() {
-    let ran = Program::least("").args(["--wrap", "no-such-command -n 0"]).keeping(OUT).run().exits(4);
-    ran.tells("`no-such-command` of --wrap");
+    let missing = Program::least("").args(["--wrap", "no-such-command -n 0"]).keeping(OUT).run().exits(2);
+    missing.tells("there is no command `no-such-command` for --wrap");
+    let no_program = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let ran = Program::least("").args(["--wrap", no_program]).keeping(OUT).run().exits(4);
+    ran.tells("README.md` of --wrap");
 }
 
 #[test]

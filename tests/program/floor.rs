@@ -21,7 +21,7 @@ fn hops(run: &Run) -> Vec<(Over, Option<String>)> {
 
 #[test]
 fn the_floor_is_measured_over_the_ways_in_use_and_every_cell_has_its_own() {
-    let ran = nvlink("--sets default --set host:NCCL_P2P_DISABLE=1 --sets default,host --floor").run();
+    let ran = nvlink("--set host:NCCL_P2P_DISABLE=1 --floor").run();
     let run = ran.document();
     assert_eq!(hops(&run), [(Over::PeerMemory, Some("0.60".into())), (Over::HostMemory, Some("1.76".into()))]);
     let floor = |set: &str| run.cells.iter().find(|cell| cell.set == set).and_then(|cell| cell.floor).expect("a floor");

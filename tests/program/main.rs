@@ -15,6 +15,7 @@ mod output;
 mod pairs;
 mod processes;
 mod settings;
+mod stdout;
 mod support;
 mod takeaway;
 mod topo;

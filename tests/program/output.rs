@@ -168,7 +168,7 @@ fn a_run_without_a_folder_gets_one_of_time_host_and_gpus() {
     let run = document(&only_run(ran.home.path()));
     let name = only_run(ran.home.path()).file_name().unwrap().to_str().unwrap().to_owned();
     let time = run.header.created.strftime("%Y%m%dT%H%M%SZ").to_string();
-    assert_eq!(name, format!("{time}-{}-2xnvidiartxpro6000blackwellserveredition", run.header.provenance.host));
+    assert_eq!(name, format!("{time}-{}-2xrtxpro6000", run.header.provenance.host));
     ran.tells(&format!("results in results/{name}"));
 }
 

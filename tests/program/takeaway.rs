@@ -1,6 +1,6 @@
 //! What is brought in and taken away: figures of nccl-tests, env sets, manual pages, completions, the schema.
 
-use crate::support::{MAIN, OUT, Program, Ran};
+use crate::support::{LEAST, MAIN, OUT, Program, Ran};
 
 fn recorded(file: &str) -> String {
     format!("{}/tests/data/nccl-tests/{file}", env!("CARGO_MANIFEST_DIR"))
@@ -90,4 +90,24 @@ fn verbose_tells_of_every_visit_and_quiet_of_nothing() {
     let quiet = Program::least("--quiet").keeping(OUT).run().exits(5);
     assert_eq!(quiet.stderr, "");
     Program::least("--quiet --verbose").run().exits(2);
+}
+
+#[test]
+fn a_program_in_bin_finds_what_lies_in_lib_beside_it() {
+    let prefix = tempfile::tempdir().unwrap();
+    let place = |name: &str| prefix.path().join(name);
+    let built = std::path::Path::new(env!("CARGO_BIN_EXE_ncclsweep"));
+    for folder in ["bin", "lib/ncclsweep"] {
+        std::fs::create_dir_all(place(folder)).unwrap();
+    }
+    std::fs::copy(built, place("bin/ncclsweep")).unwrap();
+    let emulator = "libncclsweep_emulator.so";
+    std::fs::copy(built.with_file_name("deps").join(emulator), place("lib/ncclsweep").join(emulator)).unwrap();
+    let mut command = std::process::Command::new(place("bin/ncclsweep"));
+    command.args(["--emulate", "--quiet", "--format", "json", "--out", "run"]).args(LEAST).current_dir(prefix.path());
+    let output = command.output().unwrap();
+    let run: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let taken = run["plan"]["libraries"][0]["path"].as_str().unwrap();
+    assert_eq!(std::path::Path::new(taken), place("lib/ncclsweep").join(emulator).canonicalize().unwrap());
 }

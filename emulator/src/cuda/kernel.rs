@@ -50,7 +50,6 @@ extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *
 }
 
 /// As many arguments as the C function has.
-#[expect(clippy::too_many_arguments, reason = "the driver's own signature")]
 #[unsafe(no_mangle)]
 extern "C" fn cuLaunchKernel(
     function: Handle,

@@ -7,6 +7,7 @@
 
 mod process;
 mod tally;
+mod unharmed;
 mod writer;
 
 use std::ffi::c_void;

@@ -2,11 +2,13 @@
 
 use std::ffi::c_void;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::tally::Tally;
+use super::unharmed::unharmed;
 use super::{RECORD, now_us, patient, process, record, tallies};
 use crate::journal::{Communicator, End, Entry, FOLDER, Process, Tallied, Why};
 use crate::recorder::Attached;
@@ -93,17 +95,22 @@ impl Record {
         if self.process.pid != std::process::id() {
             return;
         }
-        let written = self.render(why).and_then(|text| {
-            // Only a file that is whole takes the place of the one before.
-            std::fs::File::create(&self.temporary)?.write_all(&text)?;
-            std::fs::rename(&self.temporary, &self.path)
-        });
-        if let Err(error) = written
-            && !std::mem::replace(&mut self.complained, true)
-        {
+        let Err(error) = self.render(why).and_then(|text| unharmed(|| self.replace(&text))) else { return };
+        // What is there of it would keep the disk full.
+        let _ = std::fs::remove_file(&self.temporary);
+        if !std::mem::replace(&mut self.complained, true) {
             // Standard error is the one place where somebody may look; NCCL itself goes on.
-            let _ = writeln!(std::io::stderr(), "ncclsweep profiler: cannot write {}: {error}", self.path.display());
+            let complaint = format!("ncclsweep profiler: cannot write {}: {error}\n", self.path.display());
+            let _ = unharmed(|| std::io::stderr().write_all(complaint.as_bytes()));
         }
+    }
+
+    /// Only a file that is whole takes the place of the one before. Nobody is waited for: a pipe of this name is no file.
+    fn replace(&self, text: &[u8]) -> std::io::Result<()> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+        options.open(&self.temporary)?.write_all(text)?;
+        std::fs::rename(&self.temporary, &self.path)
     }
 
     fn render(&mut self, why: Why) -> std::io::Result<Vec<u8>> {

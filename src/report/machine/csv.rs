@@ -15,6 +15,8 @@ use crate::record::run::{Applied, Backend, Cell, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::visit::{Replicate, Visit};
 
+// The rows share columns, and each lists them: the csv crate flattens no structure into another, and the orders are published.
+
 /// A cell. The names are those of `run.json`, intervals as two columns; what is not known is empty.
 #[derive(Serialize)]
 struct CellRow<'a> {

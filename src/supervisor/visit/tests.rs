@@ -23,6 +23,7 @@ fn setup(inherited: &[(&str, &str)], emulation: Option<Emulation>) -> Setup {
         deadlines: Deadlines::default(),
         near: Vec::new(),
         before: Before::default(),
+        hosts: Hosts::default(),
     }
 }
 
