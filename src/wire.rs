@@ -11,6 +11,7 @@ use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
+use crate::plan::register::{Register, Registration};
 use crate::plan::schedule::Measure;
 use crate::record::floor::{EmptyKernel, FlagHop, Over};
 use crate::record::visit::{At, Loading, RanksDoing, Replicate, UsedBy, WorkerFacts};
@@ -47,6 +48,9 @@ pub struct Job {
     pub communicators: u32,
     /// Communicators of a replicate; calls go round them.
     pub in_turn: u32,
+    /// How buffers are registered with each of them.
+    #[serde(default)]
+    pub register: Register,
     /// Iterations.
     pub measure: Measure,
     /// Salt of the input data, so that stale results of another communicator are never right by accident.
@@ -83,6 +87,11 @@ pub enum Event {
     Used {
         /// On which ranks of which communicator.
         used: UsedBy,
+    },
+    /// What became of the buffers that a rank registered with one communicator.
+    Registered {
+        /// How many NCCL took.
+        of: Registration,
     },
     /// A case was measured on a communicator.
     Replicate {

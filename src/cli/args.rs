@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::buffers::Buffers;
 use super::cost::Cost;
 use super::devices::Name;
 use super::hosts::Hosts;
@@ -352,6 +353,9 @@ pub struct Sweep {
     /// How calls are issued and timed: graph, stream, sync [default: graph]
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', value_parser = read::<Mode>, help_heading = "Cases")]
     pub modes: Vec<Mode>,
+    /// Which buffers.
+    #[command(flatten)]
+    pub buffers: Buffers,
 
     /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs
     #[arg(long, value_name = "NAME:K=V,…", help_heading = "Env sets")]
@@ -434,7 +438,7 @@ pub struct Sweep {
         value_name = "DIR",
         conflicts_with_all = [
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
-            "op", "in_place", "modes", "set", "vary",
+            "op", "in_place", "modes", "register", "rotate_buffers", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "soak", "seed",
         ],

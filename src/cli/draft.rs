@@ -1,6 +1,7 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::buffers;
 use super::devices::Devices;
 use super::ranks;
 use super::sizes_from::{self, FromAudit};
@@ -12,6 +13,7 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
+use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 use crate::regular;
 use crate::supervisor::agents::launcher;
@@ -43,6 +45,7 @@ pub struct Draft {
     ranks: Option<u32>,
     launches: Vec<Launch>,
     alive: Vec<u32>,
+    registers: Vec<Register>,
     rank_env: Vec<RankEnv>,
     cpu_affinity: CpuAffinity,
     wrap: Vec<String>,
@@ -85,6 +88,7 @@ impl Draft {
             share: None,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             alive: ranks::alive(args, config)?,
+            registers: args.buffers.registers(config)?,
             rank_env: ranks::rank_env(&args.rank_env, &launches)?,
             launches,
             cpu_affinity: args.cpu_affinity.clone().or_else(|| config.cpu_affinity.clone()).unwrap_or_default(),
@@ -133,6 +137,7 @@ impl Draft {
         self.cpu_affinity.check(ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
+            buffers::check(library, &self.registers)?;
         }
         Ok(self.assemble(devices, ranks, libraries))
     }
@@ -158,6 +163,7 @@ impl Draft {
             agents: Vec::new(),
             launches: self.launches,
             alive: self.alive,
+            registers: self.registers,
             rank_env: self.rank_env,
             cpu_affinity: self.cpu_affinity,
             wrap: self.wrap,
@@ -278,6 +284,7 @@ fn measure(args: &Sweep) -> Measure {
         calls: samples * 10,
         checks: args.checks.unwrap_or(standard.checks),
         passes: standard.passes,
+        rotate: args.buffers.rotate_buffers,
     }
 }
 

@@ -9,6 +9,7 @@ use super::exit::Exit;
 use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::environment::{Environment, Origin};
+use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::stats::Looks;
 use crate::supervisor::bench::{Wanted, choose};
@@ -46,6 +47,10 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
         let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
         writeln!(out, "  calls go round {} communicators", numbers.join("; then "))?;
     }
+    if plan.registers != [Register::None] {
+        let ways: Vec<String> = plan.registers.iter().map(ToString::to_string).collect();
+        writeln!(out, "  buffers registered: {}", ways.join("; then "))?;
+    }
     match plan.libraries.as_slice() {
         [] => writeln!(out, "  NCCL   none was found: name one with --nccl PATH")?,
         all => all.iter().try_for_each(|library| writeln!(out, "  NCCL   {}", describe(library)))?,
@@ -54,7 +59,8 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     for case in &plan.cases {
         writeln!(out, "         {case} ({} B)", case.bytes().0)?;
     }
-    let visits = plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len();
+    let visits =
+        plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len() * plan.registers.len();
     let order: Vec<String> = plan.round(0).iter().map(|arm| plan.arm_name(*arm)).collect();
     writeln!(out, "  rounds {}, each of {visits} visits of {} communicators", plan.rounds, plan.communicators)?;
     writeln!(out, "  seed   {}; order of the first round: {}", plan.seed, order.join(", "))?;

@@ -4,6 +4,7 @@ mod accept;
 mod answer;
 mod args;
 mod audit;
+mod buffers;
 mod compare;
 mod cost;
 mod devices;

@@ -326,6 +326,11 @@ impl DeviceBuffer {
         Ok(Self { pointer, bytes })
     }
 
+    /// Memory of NCCL's allocator, which lives as long as the process.
+    pub(super) fn from_nccl(memory: *mut c_void, bytes: usize) -> Self {
+        Self { pointer: memory as u64, bytes }
+    }
+
     /// The part of `bytes` at `offset`.
     ///
     /// # Panics

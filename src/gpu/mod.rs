@@ -10,6 +10,7 @@ pub mod communicator;
 pub mod cuda;
 pub mod kernel;
 pub mod nvml;
+pub mod register;
 mod wiring;
 
 use serde::{Deserialize, Serialize};

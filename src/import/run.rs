@@ -78,6 +78,7 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
         agents: Vec::new(),
         launches: vec![first.launch()],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, Vars};
+use super::register::Register;
 use super::schedule::{Launch, Rounds};
 use super::settings::Percent;
 use crate::collective::{Dtype, Mode, Op, Placement, SizeList};
@@ -68,6 +69,8 @@ pub struct Config {
     pub launch: Option<Vec<Launch>>,
     /// Numbers of further communicators.
     pub alive: Option<Vec<u32>>,
+    /// How buffers are registered with NCCL.
+    pub register: Option<Vec<Register>>,
     /// CPUs that ranks are bound to.
     pub cpu_affinity: Option<CpuAffinity>,
     /// Whether inherited `NCCL_*` variables are dropped.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, RankEnv, Vars};
+use super::register::Register;
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
 
@@ -65,6 +66,9 @@ pub struct Measure {
     /// How often each communicator measures all cases, from the second time on in other orders.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub passes: u32,
+    /// Whether each call of a chain has buffers of its own, so that large messages do not come out of a cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rotate: bool,
 }
 
 fn once() -> u32 {
@@ -77,7 +81,16 @@ fn is_once(times: &u32) -> bool {
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once(), passes: once() }
+        Self {
+            graph_length: 50,
+            replays: 20,
+            launches: 50,
+            batches: 10,
+            calls: 200,
+            checks: once(),
+            passes: once(),
+            rotate: false,
+        }
     }
 }
 
@@ -117,7 +130,7 @@ pub struct Library {
     pub version: NcclVersion,
 }
 
-/// One way of running: an env set with a library, a launch and further communicators.
+/// One way of running: an env set with a library, a launch, further communicators and registered buffers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -132,6 +145,9 @@ pub struct Arm {
     /// Further communicators over the same ranks that are used in turn with the first, one of [`Plan::alive`].
     #[serde(default, skip_serializing_if = "is_none_alive")]
     pub alive: u32,
+    /// How its buffers are registered, one of [`Plan::registers`].
+    #[serde(default, skip_serializing_if = "Register::is_none")]
+    pub register: Register,
 }
 
 pub(crate) fn is_none_alive(alive: &u32) -> bool {
@@ -180,6 +196,9 @@ pub struct Plan {
     /// Numbers of further communicators that are used in turn with the first; the first number is the baseline's.
     #[serde(default = "none_alive", skip_serializing_if = "are_none_alive")]
     pub alive: Vec<u32>,
+    /// How buffers are registered; the first is the baseline's.
+    #[serde(default = "none_registered", skip_serializing_if = "are_none_registered")]
+    pub registers: Vec<Register>,
     /// Variables of single ranks, over those of every set. Only where ranks are processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_env: Vec<RankEnv>,
@@ -217,6 +236,14 @@ fn none_alive() -> Vec<u32> {
     vec![0]
 }
 
+fn none_registered() -> Vec<Register> {
+    vec![Register::None]
+}
+
+fn are_none_registered(registers: &Vec<Register>) -> bool {
+    *registers == none_registered()
+}
+
 fn are_none_alive(alive: &Vec<u32>) -> bool {
     *alive == none_alive()
 }
@@ -225,10 +252,12 @@ impl Plan {
     /// All arms, baseline first.
     pub fn arms(&self) -> impl Iterator<Item = Arm> + '_ {
         let ways = self.launches.iter().flat_map(|launch| self.alive.iter().map(|alive| (*launch, *alive)));
-        let ways: Vec<(Launch, u32)> = ways.collect();
-        let with_libraries = (0..self.libraries.len()).flat_map(move |library| {
-            ways.clone().into_iter().map(move |(launch, alive)| Arm { set: 0, library, launch, alive })
+        let ways = ways.flat_map(|(launch, alive)| {
+            self.registers.iter().map(move |register| Arm { launch, alive, register: *register, ..Arm::default() })
         });
+        let ways: Vec<Arm> = ways.collect();
+        let with_libraries = (0..self.libraries.len())
+            .flat_map(move |library| ways.clone().into_iter().map(move |arm| Arm { library, ..arm }));
         with_libraries.flat_map(|arm| (0..self.sets.len()).map(move |set| Arm { set, ..arm }))
     }
 
@@ -266,14 +295,22 @@ impl Plan {
             1 => "alone".to_owned(),
             several => format!("{several} in turn"),
         });
-        let ways: Vec<String> = launch.into_iter().chain(alive).collect();
+        let register = several(self.registers.len()).then(|| match arm.register {
+            Register::None => "not registered".to_owned(),
+            register => register.to_string(),
+        });
+        let ways: Vec<String> = launch.into_iter().chain(alive).chain(register).collect();
         if ways.is_empty() { name } else { format!("{name} ({})", ways.join(", ")) }
     }
 
     /// Whether arms differ in nothing but how their ranks are started.
     #[must_use]
     pub fn varies_launch_alone(&self) -> bool {
-        self.launches.len() > 1 && self.sets.len() == 1 && self.libraries.len() == 1 && self.alive.len() == 1
+        self.launches.len() > 1
+            && self.sets.len() == 1
+            && self.libraries.len() == 1
+            && self.alive.len() == 1
+            && self.registers.len() == 1
     }
 
     /// The variables of a rank's own.
@@ -346,6 +383,7 @@ mod tests {
             agents: Vec::new(),
             launches: threads(),
             alive: none_alive(),
+            registers: none_registered(),
             rank_env: Vec::new(),
             cpu_affinity: CpuAffinity::default(),
             wrap: Vec::new(),

@@ -98,6 +98,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),

@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod pairs;
 pub mod proofs;
 pub mod redact;
+pub mod registration;
 pub mod run;
 pub mod schema;
 pub mod stored;

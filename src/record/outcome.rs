@@ -158,11 +158,13 @@ pub enum Doing {
     Copy,
     /// Destruction of a graph or communicator.
     Destroy,
+    /// Registration of buffers.
+    Register,
 }
 
 impl Doing {
     /// All of them, each at the place of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Start,
         Self::Barrier,
         Self::Init,
@@ -173,6 +175,7 @@ impl Doing {
         Self::Timing,
         Self::Copy,
         Self::Destroy,
+        Self::Register,
     ];
 
     /// With the verb: one rank, or several.
@@ -188,6 +191,7 @@ impl Doing {
             Self::Timing => ("is", "in the timed calls"),
             Self::Copy => ("wait", "in a copy to the host"),
             Self::Destroy => ("wait", "in a destruction"),
+            Self::Register => ("wait", "in the registration of buffers"),
         };
         let verb = match (verb, several) {
             ("is", true) => "are",

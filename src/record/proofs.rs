@@ -114,6 +114,7 @@ impl<'a> Prover<'a> {
             None => Likeness::Unknown("the baseline completed no visit".to_owned()),
             Some(_) if arm.launch != first.launch => Likeness::Different("how ranks are started".to_owned()),
             Some(_) if arm.alive != first.alive => Likeness::Different("how many communicators take turns".to_owned()),
+            Some(_) if arm.register != first.register => Likeness::Different("how buffers are registered".to_owned()),
             Some(base) => proof::likeness(
                 &ArmProof { visits: &proven.visits, cases: &proven.cases },
                 &ArmProof { visits: &base.visits, cases: &base.cases },

@@ -6,6 +6,7 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::GpuState;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
+use crate::plan::register::Registration;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
 use crate::topology::CpuList;
@@ -240,6 +241,9 @@ pub struct Visit {
     pub gpus: Vec<(GpuState, GpuState)>,
     /// Where the time went.
     pub timings: Timings,
+    /// What became of the buffers that were to be registered, where any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Registration>,
     /// What a failure means and what helps, where its signs are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
@@ -269,6 +273,7 @@ impl Visit {
             worker: None,
             gpus: Vec::new(),
             timings: Timings::default(),
+            registration: None,
             diagnosis: None,
             evidence: Vec::new(),
             used: Vec::new(),

@@ -138,6 +138,7 @@ fn plan(wanted: &Wanted, bench: &Bench) -> Result<Plan> {
         agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),

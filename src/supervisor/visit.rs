@@ -334,14 +334,16 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
 }
 
 fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
-    let least = Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1, passes: 1 };
+    let least =
+        Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1, passes: 1, rotate: false };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();
     let (version, cases, in_turn) = (wire::VERSION, plan.cases.clone(), planned.arm.in_turn());
+    let register = planned.arm.register;
     let cpus = if plan.cpu_affinity.is_none() { Vec::new() } else { setup.cpus(plan) };
     let (ranks, host, links, memory) = (0..plan.ranks, 0..plan.ranks, Vec::new(), None);
-    Job { version, cases, devices, ranks, host, links, cpus, memory, communicators, in_turn, measure, salt }
+    Job { version, cases, devices, ranks, host, links, cpus, memory, communicators, in_turn, register, measure, salt }
 }
 
 /// A seed for one visit, so that visits differ and a run repeats.

@@ -179,6 +179,7 @@ impl<'a> Watch<'a> {
                 self.visit.replicates.push(replicate);
             }
             Event::Used { used } => self.note_used(used),
+            Event::Registered { of } => self.visit.registration.get_or_insert_default().add(of),
             Event::Gpus { states } => self.states.entry(from).or_default().push(states),
             // The phase asked about has ended meanwhile.
             Event::Stuck { .. } => {}

@@ -103,6 +103,7 @@ mod tests {
             memory: None,
             communicators: 1,
             in_turn: 1,
+            register: Default::default(),
             measure: Measure::default(),
             salt: 0,
         }

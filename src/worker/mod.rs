@@ -7,6 +7,7 @@
 
 mod affinity;
 mod barrier;
+mod buffers;
 mod check;
 mod data;
 pub mod floor;

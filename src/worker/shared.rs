@@ -257,6 +257,7 @@ mod tests {
             memory: None,
             communicators: 1,
             in_turn: 1,
+            register: Default::default(),
             measure,
             salt: 0,
         }

@@ -42,6 +42,11 @@ impl InTurn<'_> {
     pub(super) fn enqueue_times(self, times: u32) -> Result<(), GpuError> {
         self.0.iter().cycle().take(times as usize).try_for_each(Call::enqueue)
     }
+
+    /// Where the last of `times` calls leaves its output.
+    pub(super) fn last_of(self, times: usize) -> DeviceBuffer {
+        self.0[(times - 1) % self.0.len()].recv
+    }
 }
 
 /// Mode `graph`: a replay between every two marks. The replay before the first mark aligns the ranks, so that no launch

@@ -14,20 +14,22 @@ use crate::engine::{View, Work, lock, over_bus};
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAlloc_v2(address: *mut u64, len: usize) -> u32 {
-    let allocate = || {
-        let mut engine = lock();
-        let device = healthy(&engine)?;
-        forbid_while_capturing(&mut engine)?;
-        if len == 0 {
-            return Err(INVALID_VALUE);
-        }
-        if engine.devices[device].used.saturating_add(len as u64) > engine.settings.machine.gpu.memory {
-            return Err(OUT_OF_MEMORY);
-        }
-        engine.devices[device].used += len as u64;
-        Ok(engine.memory.allocate(device, len))
-    };
-    give(address, allocate())
+    give(address, allocate(len))
+}
+
+/// Memory of the current device.
+pub(crate) fn allocate(len: usize) -> Cu<u64> {
+    let mut engine = lock();
+    let device = healthy(&engine)?;
+    forbid_while_capturing(&mut engine)?;
+    if len == 0 {
+        return Err(INVALID_VALUE);
+    }
+    if engine.devices[device].used.saturating_add(len as u64) > engine.settings.machine.gpu.memory {
+        return Err(OUT_OF_MEMORY);
+    }
+    engine.devices[device].used += len as u64;
+    Ok(engine.memory.allocate(device, len))
 }
 
 #[unsafe(no_mangle)]

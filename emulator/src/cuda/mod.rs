@@ -8,6 +8,8 @@ mod kernel;
 mod memory;
 mod stream;
 
+pub(crate) use memory::allocate;
+
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
