@@ -11,12 +11,14 @@ use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::{GpuState, Process};
 use crate::nccl::version::NcclVersion;
+use crate::plan::register::{Register, Registration};
 use crate::plan::schedule::Measure;
-use crate::record::visit::{At, RanksDoing, Replicate, UsedBy, WorkerFacts};
+use crate::record::floor::{EmptyKernel, FlagHop, Over};
+use crate::record::visit::{At, Loading, RanksDoing, Replicate, UsedBy, WorkerFacts};
 use crate::topology::{CpuList, Driver};
 
 /// Version of the protocol; both ends are the same executable, so a mismatch means the file was replaced during a run.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Longest line the supervisor accepts: a replicate of 10⁵ samples is 2 MB.
 pub const MAX_LINE: usize = 16 << 20;
@@ -32,6 +34,11 @@ pub struct Job {
     pub devices: Vec<u32>,
     /// Ranks that are threads of this worker.
     pub ranks: Range<u32>,
+    /// Ranks of this host; the others are reached over `links`.
+    pub host: Range<u32>,
+    /// Descriptors of connections to the other hosts' first workers: the first worker of the first host has one to each, in
+    /// rank order, that of every other host has one to it.
+    pub links: Vec<i32>,
     /// CPUs for the thread of each rank; empty when none is bound.
     #[serde(default)]
     pub cpus: Vec<Option<CpuList>>,
@@ -41,6 +48,9 @@ pub struct Job {
     pub communicators: u32,
     /// Communicators of a replicate; calls go round them.
     pub in_turn: u32,
+    /// How buffers are registered with each of them.
+    #[serde(default)]
+    pub register: Register,
     /// Iterations.
     pub measure: Measure,
     /// Salt of the input data, so that stale results of another communicator are never right by accident.
@@ -65,6 +75,8 @@ pub enum Event {
         version: u32,
         /// What it is and has.
         facts: WorkerFacts,
+        /// What it has spent until here.
+        loading: Loading,
     },
     /// A phase begins.
     Phase {
@@ -75,6 +87,11 @@ pub enum Event {
     Used {
         /// On which ranks of which communicator.
         used: UsedBy,
+    },
+    /// What became of the buffers that a rank registered with one communicator.
+    Registered {
+        /// How many NCCL took.
+        of: Registration,
     },
     /// A case was measured on a communicator.
     Replicate {
@@ -122,6 +139,42 @@ pub struct Probe {
     pub wiring: Driver,
     /// Version and file of the NCCL library that the loader's path gives; or why not.
     pub nccl: Result<(NcclVersion, Option<String>), GpuError>,
+}
+
+/// What a process is to measure that looks for the floor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloorJob {
+    /// [`VERSION`] of the sender.
+    pub version: u32,
+    /// CUDA ordinals of the GPUs.
+    pub devices: Vec<u32>,
+    /// Between which GPUs a flag hops, and by which ways; the same GPU twice for two ranks on one.
+    pub hops: Vec<([u32; 2], Over)>,
+    /// Kernels in one graph, launches in one batch.
+    pub chain: u32,
+}
+
+/// What it reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum FloorEvent {
+    /// What a kernel costs that does nothing.
+    Kernel {
+        /// On one GPU.
+        kernel: EmptyKernel,
+    },
+    /// A flag between two GPUs.
+    Hop {
+        /// How long it takes, or why that is not known.
+        hop: FlagHop,
+    },
+    /// A GPU library reported an error; the process ends.
+    Failed {
+        /// What.
+        error: GpuError,
+    },
+    /// Everything asked for was measured or tried.
+    Done,
 }
 
 /// Writes one message as a line, in a single write.

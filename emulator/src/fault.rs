@@ -52,6 +52,8 @@ pub(crate) enum Phase {
     Replay,
     /// A copy from the device to the host.
     Copy,
+    /// A flag that hops between two GPUs.
+    Flag,
     /// `ncclCommDestroy`.
     Destroy,
 }
@@ -131,6 +133,7 @@ fn parse_one(text: &str) -> Result<Fault, String> {
     let known = match fault.phase {
         Phase::Load => 0,
         Phase::Init | Phase::Copy => 1,
+        Phase::Flag => 2,
         Phase::First | Phase::Eager | Phase::Capture | Phase::Replay | Phase::Destroy => u64::BITS,
     };
     if fault.gpus.count_ones() > known {
@@ -158,9 +161,10 @@ fn is_possible(kind: Kind, phase: Phase) -> bool {
         Kind::Hang => phase != Phase::Copy,
         Kind::Busy => phase != Phase::Copy,
         Kind::Wrong | Kind::Nan => runs || phase == Phase::Copy,
-        Kind::Slow(_) => runs,
-        Kind::AsyncError | Kind::GpuLost => phase != Phase::Capture,
-        Kind::NcclError | Kind::LogFlood => !matches!(phase, Phase::Load | Phase::Copy),
+        Kind::Slow(_) => runs || phase == Phase::Flag,
+        Kind::GpuLost => phase != Phase::Capture,
+        Kind::AsyncError => !matches!(phase, Phase::Capture | Phase::Flag),
+        Kind::NcclError | Kind::LogFlood => !matches!(phase, Phase::Load | Phase::Copy | Phase::Flag),
     }
 }
 
@@ -198,6 +202,7 @@ fn parse_phase(text: &str) -> Result<Phase, String> {
         "capture" => Phase::Capture,
         "replay" => Phase::Replay,
         "copy" => Phase::Copy,
+        "flag" => Phase::Flag,
         "destroy" => Phase::Destroy,
         _ => return Err(format!("{text:?} is no phase")),
     })
@@ -324,6 +329,8 @@ mod tests {
             "log-flood@copy",
             "hang@load,gpus=1",
             "hang@init,gpus=1+2",
+            "wrong@flag",
+            "hang@flag,gpus=0+1+2",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -8,6 +8,7 @@ Prints CSV: mode, size_bytes, communicator, samples, median_us, min_us.
 """
 
 import argparse
+import contextlib
 import os
 import socket
 import statistics
@@ -91,11 +92,13 @@ def sync_samples(call, stream, args):
 MODES = {"stream": stream_samples, "graph": graph_samples, "sync": sync_samples}
 
 
-def worker(rank, args, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(args.ranks))
+def worker(rank, args, ports):
+    os.environ.update(MASTER_ADDR="127.0.0.1", RANK=str(rank), WORLD_SIZE=str(args.ranks))
     device = torch.device("cuda", rank % args.gpus)
     torch.cuda.set_device(device)
-    for communicator in range(args.communicators):
+    for communicator, port in enumerate(ports):
+        # A store of its own for each: a rank that is ahead would find the old one, which is about to close.
+        os.environ["MASTER_PORT"] = str(port)
         dist.init_process_group("nccl", rank=rank, world_size=args.ranks, device_id=device)
         stream = torch.cuda.Stream()
         for tokens in args.tokens:
@@ -141,10 +144,15 @@ def main():
     version = ".".join(map(str, torch.cuda.nccl.version()))
     print(f"# PyTorch {torch.__version__}, NCCL {version}, {torch.cuda.get_device_name(0)}", file=sys.stderr)
     print("mode,size_bytes,communicator,samples,median_us,min_us", flush=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(worker, args=(args, port), nprocs=args.ranks)
+    mp.spawn(worker, args=(args, free_ports(args.communicators)), nprocs=args.ranks)
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for free in sockets:
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in sockets]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 //! `ncclsweep accept`: a hardware acceptance test.
 
+use super::answer::answer;
 use super::args::{Accept as Args, Sweep};
 use super::draft::Draft;
 use super::exit::Exit;
+use super::hosts::Hosts;
 use super::{sweep, terminal};
 use crate::accept::{self, AcceptPlan, Acceptance, Outcome};
 use crate::compare;
@@ -24,19 +26,19 @@ pub fn run(args: &Args) -> Result<Exit> {
         },
     };
     let acceptance = accept::judge(&plan, &run, golden.as_ref())?;
-    report::accept::write(&acceptance, args.format, terminal::style(), &mut std::io::stdout().lock())?;
     if let Some(path) = &args.junit {
         let text = report::accept::junit(&acceptance)?;
         std::fs::write(path, text)
             .map_err(|error| Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error))?;
     }
-    Ok(exit(&acceptance))
+    answer(exit(&acceptance), |out| report::accept::write(&acceptance, args.format, terminal::style(), out))
 }
 
 /// A run of the plan's configuration; none when the user interrupted.
 fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
     let flags = Sweep {
         emulation: args.emulation.clone(),
+        hosts: Hosts::alone(),
         nccl: args.nccl.clone(),
         allow_busy: args.allow_busy,
         out: args.out.clone(),

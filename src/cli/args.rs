@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::buffers::Buffers;
+use super::cost::Cost;
 use super::devices::Name;
-use crate::audit::{Mix, Share};
+use super::hosts::Hosts;
+use super::impact::Impact;
 use crate::collective::{Dtype, Mode, Op};
 use crate::error::Error;
-use crate::impact::{Step, Weight};
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::schedule::{Launch, Rounds};
 use crate::plan::settings::{Percent, duration};
@@ -26,7 +28,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// A number that is more than nothing: a time, tokens.
-fn amount(text: &str) -> Result<f64, String> {
+pub(super) fn amount(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "not a number above 0, e.g. 29.5".to_owned())
 }
@@ -253,38 +255,6 @@ pub struct Exec {
     pub command: Vec<OsString>,
 }
 
-/// The decode step that the all-reduces are part of.
-#[derive(Debug, Default, Args)]
-pub struct Impact {
-    /// Say what it is worth to a step of this model (kimi-k2.5, deepseek-v3, llama-3.3-70b, …)
-    #[arg(long, value_name = "NAME", help_heading = "Impact")]
-    pub model: Option<String>,
-    /// Say what it is worth to a step of so many all-reduces
-    #[arg(long, value_name = "N", help_heading = "Impact")]
-    pub per_step: Option<u32>,
-    /// Milliseconds of a step under the default settings; a second time, when it became faster: 29.5,19
-    #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = amount, help_heading = "Impact")]
-    pub step_time: Vec<f64>,
-    /// Tokens that a step yields to a sequence [default: 1]
-    #[arg(long, value_name = "X", value_parser = amount, help_heading = "Impact")]
-    pub tokens_per_step: Option<f64>,
-}
-
-impl Impact {
-    /// The step, when anything of it was asked for or an audit told the sizes of its all-reduces.
-    pub fn step(&self, mix: Option<&Mix>) -> crate::error::Result<Option<Step>> {
-        let (times, tokens) = (&self.step_time, self.tokens_per_step);
-        if let Some(mix) = mix {
-            let weight =
-                |share: &Share| Weight { dtype: share.dtype, elements: share.size.elements, calls: share.calls };
-            let weights = mix.shares.iter().map(weight).collect();
-            return Step::of_mix(weights, self.per_step, times, tokens).map(Some);
-        }
-        let asked = self.model.is_some() || self.per_step.is_some() || !times.is_empty() || tokens.is_some();
-        asked.then(|| Step::new(self.model.as_deref(), self.per_step, times, tokens)).transpose()
-    }
-}
-
 /// Which plan, which run, and what to print.
 #[derive(Debug, Args)]
 pub struct Accept {
@@ -353,6 +323,10 @@ pub struct Sweep {
     #[arg(long, value_name = "PATH", conflicts_with = "emulate", help_heading = "GPUs")]
     pub nccl: Vec<PathBuf>,
 
+    /// Several hosts.
+    #[command(flatten)]
+    pub hosts: Hosts,
+
     /// Message sizes: 7168x1..4 (hidden × tokens), 14336B, 8K..1M*2, kimi-k2.5x1/4 [default: 7168x1..4]
     #[arg(long, value_name = "LIST", help_heading = "Cases")]
     pub sizes: Vec<String>,
@@ -379,6 +353,9 @@ pub struct Sweep {
     /// How calls are issued and timed: graph, stream, sync [default: graph]
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', value_parser = read::<Mode>, help_heading = "Cases")]
     pub modes: Vec<Mode>,
+    /// Which buffers.
+    #[command(flatten)]
+    pub buffers: Buffers,
 
     /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs
     #[arg(long, value_name = "NAME:K=V,…", help_heading = "Env sets")]
@@ -461,7 +438,7 @@ pub struct Sweep {
         value_name = "DIR",
         conflicts_with_all = [
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
-            "op", "in_place", "modes", "set", "vary",
+            "op", "in_place", "modes", "register", "rotate_buffers", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
             "time_limit", "chain", "samples", "checks", "soak", "seed",
         ],
@@ -483,6 +460,9 @@ pub struct Sweep {
     /// What it is worth to a decode step.
     #[command(flatten)]
     pub impact: Impact,
+    /// What it costs.
+    #[command(flatten)]
+    pub cost: Cost,
     /// Show the plan and start nothing
     #[arg(long, help_heading = "Results")]
     pub dry_run: bool,

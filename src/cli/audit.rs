@@ -1,10 +1,11 @@
 //! `ncclsweep audit`: what NCCL did in the processes of a command.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use super::answer::{answer, unwritten};
 use super::args::Audit as Args;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
@@ -75,21 +76,14 @@ pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Pa
         if audit.workers.is_empty() {
             terminal::note(silence(other.as_deref()));
         }
-        let written =
-            report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut std::io::stdout().lock());
-        match written {
-            // Who reads no further still learns how the command ended.
-            Err(error) if super::exit::reader_has_left(&error) => Ok(expectation),
-            written => written.map(|()| expectation),
-        }
+        answer(exit(expectation.as_ref(), Some(status)), |out| {
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })
     });
-    Ok(match told {
-        Ok(expectation) => exit(expectation.as_ref(), Some(status)),
-        Err(error) => {
-            super::exit::show(&error);
-            lost(expected.is_some(), status)
-        }
-    })
+    Ok(told.unwrap_or_else(|error| {
+        super::exit::show(&error);
+        lost(expected.is_some(), status)
+    }))
 }
 
 /// Why no process told anything.
@@ -119,11 +113,10 @@ fn other_plugin(variables: &Vars) -> Option<String> {
 
 /// The folder for the journals; it must be empty, or another audit's processes would be counted too.
 fn folder(out: Option<&Path>) -> Result<PathBuf> {
-    let folder = out.map_or_else(|| folder::of_audit(&provenance::host()), Path::to_owned);
+    let folder = folder::of_audit(out, &provenance::host())?;
     let failed = |error: std::io::Error| {
-        Error::usage(format!("cannot make the folder {}", folder.display())).because(error).help("--out takes another")
+        Error::usage(format!("cannot use the folder {}", folder.display())).because(error).help("--out takes another")
     };
-    std::fs::create_dir_all(&folder).map_err(failed)?;
     if std::fs::read_dir(&folder).map_err(failed)?.next().is_some() {
         let message = format!("the folder {} is not empty", folder.display());
         return Err(Error::usage(message).help("name another by --out, or remove what is in it"));
@@ -139,21 +132,20 @@ fn watch(folder: &Path, expected: Option<&EnvSet>, form: Form) -> Result<Exit> {
     loop {
         let audit = Audit::load(folder)?;
         let expectation = expected.map(|set| audit::hold(&audit, set));
-        let mut out = std::io::stdout().lock();
-        if live {
-            use std::io::Write;
-            // To the first column of the first line, and what was there goes.
-            let _ = write!(out, "\x1b[H\x1b[2J");
-        }
-        report::write(&audit, expectation.as_ref(), form, terminal::style(), &mut out)?;
-        drop(out);
+        let exit = answer(exit(expectation.as_ref(), None), |out| {
+            if live {
+                // To the first column of the first line, and what was there goes.
+                write!(out, "\x1b[H\x1b[2J").map_err(unwritten)?;
+            }
+            report::write(&audit, expectation.as_ref(), form, terminal::style(), out)
+        })?;
         if !live || !(audit.is_live() || audit.workers.is_empty()) {
-            return Ok(exit(expectation.as_ref(), None));
+            return Ok(exit);
         }
         let ticks = PERIOD.as_millis() / 50;
         for _ in 0..ticks {
             if interrupt.asked() {
-                return Ok(exit(expectation.as_ref(), None));
+                return Ok(exit);
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -1,5 +1,6 @@
 //! `ncclsweep compare`: what changed between two runs, and what is slower since.
 
+use super::answer::answer;
 use super::args::Compare as Args;
 use super::exit::Exit;
 use super::terminal;
@@ -18,9 +19,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     });
     let (old, new) = (old?, new?);
     let comparison = compare::compare(&old, &new, args.tolerance.map(|tolerance| tolerance.fraction()))?;
-    let mut out = std::io::stdout().lock();
-    report::compare::write(&comparison, [&old, &new], args.format, terminal::style(), &mut out)?;
-    Ok(exit(&comparison))
+    answer(exit(&comparison), |out| {
+        report::compare::write(&comparison, [&old, &new], args.format, terminal::style(), out)
+    })
 }
 
 /// The exit code: the first that holds, from the top.

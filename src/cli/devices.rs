@@ -81,6 +81,25 @@ impl Devices {
         })
     }
 
+    /// The GPUs of one of several agents on a host: `--gpus` counts those of each, what is listed or there is shared out. An
+    /// agent that is shown no more than it needs has been given GPUs of its own.
+    pub(super) fn share(&self, gpus: &[Device], (which, of): (u32, u32)) -> Result<Vec<u32>> {
+        let part = |all: &[u32], each: usize| match each {
+            0 => Err(Error::new(Kind::Environment, format!("{} GPUs do not go round {of} agents", all.len()))
+                .help("--gpus N says how many each has; start fewer agents on a host")),
+            each => Ok(all[which as usize * each..][..each].to_vec()),
+        };
+        let shown: Vec<u32> = (0..gpus.len() as u32).collect();
+        match self {
+            Self::First(each) if gpus.len() as u32 >= each * of => part(&shown, *each as usize),
+            Self::First(_) => self.on(gpus),
+            Self::All | Self::These(_) => {
+                let all = self.on(gpus)?;
+                part(&all, all.len() / of as usize)
+            }
+        }
+    }
+
     /// CUDA's numbers of them, when these are the GPUs it shows.
     pub(super) fn on(&self, gpus: &[Device]) -> Result<Vec<u32>> {
         let have = gpus.len() as u32;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::answer::answer;
 use super::args::Emulate;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
@@ -70,8 +71,9 @@ pub fn run(args: &Doctor) -> Result<Exit> {
         _ => machine::look(Path::new("/"), of_machine(args)?),
     };
     let redactor = args.redact.then(|| redactor(&checkup));
-    report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), &mut std::io::stdout().lock())?;
-    Ok(exit(&checkup))
+    answer(exit(&checkup), |out| {
+        report::doctor::write(&checkup, args.format, terminal::style(), redactor.as_ref(), out)
+    })
 }
 
 /// Knows the names of this host and of those that a log is from.

@@ -1,21 +1,21 @@
 //! `completions`, `man` and `schema`: what is installed or published beside the program, made by the program itself.
 
-use std::io::Write;
 use std::path::Path;
 
 use clap_complete::Shell;
 
+use super::answer::{answer_text, unwritten};
 use super::examples;
 use super::exit::Exit;
 use super::terminal;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::record::schema;
 
 /// Prints a completion script.
 pub fn completions(shell: Shell) -> Result<Exit> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut examples::command(), "ncclsweep", &mut text);
-    print(&text)
+    answer_text(text)
 }
 
 /// Prints the page of the program or of one command, or writes all pages into a folder.
@@ -39,20 +39,10 @@ pub fn man(of: Option<&str>, folder: Option<&Path>) -> Result<Exit> {
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page).map_err(unwritten)?;
-    print(&page)
+    answer_text(page)
 }
 
 /// Prints the JSON Schema of `run.json`.
 pub fn schema() -> Result<Exit> {
-    print(format!("{:#}\n", schema::schema()).as_bytes())
-}
-
-fn print(text: &[u8]) -> Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text).and_then(|()| out.flush()).map_err(unwritten)?;
-    Ok(Exit::Held)
-}
-
-fn unwritten(error: std::io::Error) -> Error {
-    Error::new(Kind::Incomplete, "cannot write to stdout").because(error)
+    answer_text(format!("{:#}\n", schema::schema()))
 }

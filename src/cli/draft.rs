@@ -1,6 +1,7 @@
 //! From arguments to a plan: default < configuration file < flag, then what the box has.
 
 use super::args::Sweep;
+use super::buffers;
 use super::devices::Devices;
 use super::ranks;
 use super::sizes_from::{self, FromAudit};
@@ -12,8 +13,10 @@ use crate::nccl::version::NcclVersion;
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
+use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 use crate::regular;
+use crate::supervisor::agents::launcher;
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
@@ -37,9 +40,12 @@ pub struct Draft {
     base: Vars,
     clean_env: bool,
     devices: Devices,
+    /// Which of how many agents on this host has them, where a launcher started several.
+    share: Option<(u32, u32)>,
     ranks: Option<u32>,
     launches: Vec<Launch>,
     alive: Vec<u32>,
+    registers: Vec<Register>,
     rank_env: Vec<RankEnv>,
     cpu_affinity: CpuAffinity,
     wrap: Vec<String>,
@@ -79,11 +85,13 @@ impl Draft {
             base,
             clean_env: args.clean_env || config.clean_env.unwrap_or(false),
             devices: devices(args, config, from_audit.as_ref())?,
+            share: None,
             ranks: positive("--ranks", args.ranks.or(config.ranks))?,
             alive: ranks::alive(args, config)?,
+            registers: args.buffers.registers(config)?,
             rank_env: ranks::rank_env(&args.rank_env, &launches)?,
             launches,
-            cpu_affinity: args.cpu_affinity.clone().unwrap_or_default(),
+            cpu_affinity: args.cpu_affinity.clone().or_else(|| config.cpu_affinity.clone()).unwrap_or_default(),
             wrap: wrap(args)?,
             rounds: if args.soak.is_some() {
                 Rounds::Auto
@@ -103,18 +111,33 @@ impl Draft {
         })
     }
 
+    /// The plan of one of several agents, for its own ranks; `share` is which of how many on its host.
+    pub fn of_agent(self, share: (u32, u32)) -> Result<Self> {
+        if self.ranks.is_some() {
+            return Err(launcher::alone("--ranks"));
+        }
+        Ok(Self { share: Some(share), ..self })
+    }
+
     /// The whole plan for a box with these GPUs and libraries.
     pub fn plan(self, gpus: &[Device], libraries: Vec<Library>) -> Result<Plan> {
-        let devices = self.devices.on(gpus)?;
+        let devices = match self.share {
+            None => self.devices.on(gpus)?,
+            Some(share) => self.devices.share(gpus, share)?,
+        };
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
         if ranks < devices.len() as u32 {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
         }
-        ranks::check(&self.rank_env, ranks)?;
+        // Of several agents the first knows how many ranks there are.
+        if self.share.is_none() {
+            ranks::check(&self.rank_env, ranks)?;
+        }
         self.cpu_affinity.check(ranks)?;
         for library in &libraries {
             check_version(library, ranks, devices.len(), &self.cases)?;
+            buffers::check(library, &self.registers)?;
         }
         Ok(self.assemble(devices, ranks, libraries))
     }
@@ -137,8 +160,10 @@ impl Draft {
             cases: self.cases,
             devices,
             ranks,
+            agents: Vec::new(),
             launches: self.launches,
             alive: self.alive,
+            registers: self.registers,
             rank_env: self.rank_env,
             cpu_affinity: self.cpu_affinity,
             wrap: self.wrap,
@@ -259,6 +284,7 @@ fn measure(args: &Sweep) -> Measure {
         calls: samples * 10,
         checks: args.checks.unwrap_or(standard.checks),
         passes: standard.passes,
+        rotate: args.buffers.rotate_buffers,
     }
 }
 

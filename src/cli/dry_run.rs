@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
+use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::exit::Exit;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::nccl::version::NcclVersion;
 use crate::plan::environment::{Environment, Origin};
+use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::stats::Looks;
 use crate::supervisor::bench::{Wanted, choose};
@@ -29,10 +31,7 @@ pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
         })
         .collect();
     let plan = draft.unseen_plan(libraries);
-    let mut out = std::io::stdout().lock();
-    write(&plan, &mut out)
-        .map_err(|error| Error::new(Kind::Incomplete, "cannot write the plan to stdout").because(error))?;
-    Ok(Exit::Held)
+    answer(Exit::Held, |out| write(&plan, out).map_err(unwritten))
 }
 
 fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
@@ -48,6 +47,10 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
         let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
         writeln!(out, "  calls go round {} communicators", numbers.join("; then "))?;
     }
+    if plan.registers != [Register::None] {
+        let ways: Vec<String> = plan.registers.iter().map(ToString::to_string).collect();
+        writeln!(out, "  buffers registered: {}", ways.join("; then "))?;
+    }
     match plan.libraries.as_slice() {
         [] => writeln!(out, "  NCCL   none was found: name one with --nccl PATH")?,
         all => all.iter().try_for_each(|library| writeln!(out, "  NCCL   {}", describe(library)))?,
@@ -56,7 +59,8 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     for case in &plan.cases {
         writeln!(out, "         {case} ({} B)", case.bytes().0)?;
     }
-    let visits = plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len();
+    let visits =
+        plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len() * plan.registers.len();
     let order: Vec<String> = plan.round(0).iter().map(|arm| plan.arm_name(*arm)).collect();
     writeln!(out, "  rounds {}, each of {visits} visits of {} communicators", plan.rounds, plan.communicators)?;
     writeln!(out, "  seed   {}; order of the first round: {}", plan.seed, order.join(", "))?;

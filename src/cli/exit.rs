@@ -64,15 +64,6 @@ impl From<Kind> for Exit {
     }
 }
 
-/// Whether all that failed is that the reader of stdout (a pager, `head`) wants no more.
-#[must_use]
-pub fn reader_has_left(error: &Error) -> bool {
-    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-    causes.any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
-    })
-}
-
 /// Shows on stderr what clap has against the arguments.
 pub fn show_usage(error: &clap::Error) {
     let fancy = is_fancy();

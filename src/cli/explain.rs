@@ -1,10 +1,9 @@
 //! `ncclsweep explain [NAME]`: what is known of NCCL's variables.
 
-use std::io::Write;
-
+use super::answer::answer_text;
 use super::exit::Exit;
 use super::terminal;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::nccl::catalogue;
 
 /// Prints one variable, or the list of all.
@@ -13,10 +12,7 @@ pub fn run(name: Option<&str>) -> Result<Exit> {
         Some(name) => one(name)?,
         None => all(),
     };
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
-    Ok(Exit::Held)
+    answer_text(text)
 }
 
 /// Lines no wider than the terminal, where blanks allow it; what is continued begins at `column`.

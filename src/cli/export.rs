@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::answer::answer_text;
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Kind, Result};
@@ -53,15 +54,18 @@ pub fn run(args: &Export) -> Result<Exit> {
         return Err(Error::usage(message).because(because).help("measure it anew, or insist with --force"));
     }
     let text = export::export(Source { place: &stored.place, run }, arm, args.to, &objections)?;
-    let unwritten = |error| Error::new(Kind::Incomplete, "cannot write the settings").because(error);
     match &args.output {
         Some(path) => {
             let mut file = std::fs::File::create_new(path)
                 .map_err(|error| Error::usage(format!("cannot make {}", path.display())).because(error))?;
-            file.write_all(text.as_bytes()).map_err(unwritten)?;
+            file.write_all(text.as_bytes()).map_err(|error| {
+                // Half of the settings would be taken for all of them.
+                let _ = std::fs::remove_file(path);
+                Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error)
+            })?;
             terminal::note(format!("written to {}", path.display()));
+            Ok(Exit::Held)
         }
-        None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,
+        None => answer_text(text),
     }
-    Ok(Exit::Held)
 }

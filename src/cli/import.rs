@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 
+use super::answer::answer;
 use super::exit::Exit;
 use super::{folder, terminal};
 use crate::error::{Error, Kind, Result};
@@ -62,9 +63,7 @@ pub fn run(args: &Import) -> Result<Exit> {
         created: created.unwrap_or_else(Timestamp::now),
     };
     let (header, visits) = import::run(&tables, &given)?;
-    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, false));
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
+    let folder = folder::of_run(args.out.as_deref(), &header, false)?;
     let mut journal = Journal::create(&folder, &header)?;
     visits.iter().try_for_each(|visit| journal.append(visit))?;
     let tally = Tally::of(&journal)?;
@@ -76,11 +75,11 @@ pub fn run(args: &Import) -> Result<Exit> {
     if args.format == Format::Json {
         stored.complete_visits()?;
     }
-    report::write(&[stored], args.format, terminal::style(), &mut std::io::stdout().lock())?;
+    let exit = answer(Exit::Held, |out| report::write(&[stored], args.format, terminal::style(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {place}"));
     }
-    Ok(Exit::Held)
+    Ok(exit)
 }
 
 /// The name of a file without its folder, its text, and when it was last written.

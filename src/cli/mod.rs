@@ -1,9 +1,12 @@
 //! The command line: arguments, one file per command, exit codes.
 
 mod accept;
+mod answer;
 mod args;
 mod audit;
+mod buffers;
 mod compare;
+mod cost;
 mod devices;
 mod doctor;
 mod documents;
@@ -15,6 +18,8 @@ mod exit;
 mod explain;
 mod export;
 mod folder;
+mod hosts;
+mod impact;
 mod import;
 mod interrupt;
 mod pairs;
@@ -29,22 +34,40 @@ mod topo;
 use std::os::fd::FromRawFd;
 
 use clap::FromArgMatches;
+use nix::sys::resource::{Resource, getrlimit};
 
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::wire;
 use crate::worker;
 
+use answer::{answer, unwritten};
 pub use exit::Exit;
+
+/// Stack of the program, as most systems give it to the first thread.
+const STACK: u64 = 8 << 20;
 
 /// Parses the arguments, runs the command they name, and shows what failed.
 #[must_use]
 pub fn main() -> Exit {
-    // Workers and probes are this executable too; their arguments are ours alone, so they need no parser.
+    if getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(soft, _)| soft >= STACK) {
+        return command();
+    }
+    // The shell leaves the first thread less (`ulimit -s`) than a parser of so many arguments takes.
+    let roomy = std::thread::Builder::new().stack_size(STACK as usize).spawn(command);
+    match roomy.map_err(|error| Error::new(Kind::Environment, "cannot start a thread").because(error)) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(error) => failed(&error),
+    }
+}
+
+fn command() -> Exit {
+    // Workers, probes and what looks for the floor are this executable too; their arguments are ours alone, so they need no parser.
     let first = std::env::args_os().skip(1).take(3);
     let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();
     match hidden.first().map(String::as_str) {
         Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),
+        Some(crate::supervisor::floor::FLOOR) => return floor(&hidden),
         _ => {}
     }
     let arguments =
@@ -53,20 +76,19 @@ pub fn main() -> Exit {
             Err(error) => {
                 // Help and version are answers, not errors: clap prints them to stdout.
                 if !error.use_stderr() {
-                    let _ = error.print();
-                    return Exit::Held;
+                    return answer(Exit::Held, |_| error.print().map_err(unwritten))
+                        .unwrap_or_else(|error| failed(&error));
                 }
                 exit::show_usage(&error);
                 return Exit::Usage;
             }
         };
-    run(arguments).unwrap_or_else(|error| {
-        if exit::reader_has_left(&error) {
-            return Exit::Held;
-        }
-        exit::show(&error);
-        error.kind().into()
-    })
+    run(arguments).unwrap_or_else(|error| failed(&error))
+}
+
+fn failed(error: &Error) -> Exit {
+    exit::show(error);
+    error.kind().into()
 }
 
 fn run(arguments: args::Arguments) -> Result<Exit> {
@@ -92,6 +114,10 @@ fn run(arguments: args::Arguments) -> Result<Exit> {
 
 fn descriptor(hidden: &[String]) -> i32 {
     hidden.get(1).and_then(|fd| fd.parse().ok()).unwrap_or(crate::supervisor::child::WIRE_FD)
+}
+
+fn floor(hidden: &[String]) -> Exit {
+    if worker::floor::run(descriptor(hidden)) { Exit::Held } else { Kind::Environment.into() }
 }
 
 fn probe(hidden: &[String]) -> Exit {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::answer::{answer, unwritten};
 use super::args::Pairs as Args;
 use super::devices::Devices;
 use super::draft::{positive, seed_from_clock};
@@ -59,8 +60,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     let measured = measured?;
     let exit = exit(&measured, asked());
     let measured = if args.redact { measured.redacted() } else { measured };
-    write(args, &measured)?;
-    Ok(exit)
+    let document = serde_json::to_string_pretty(&measured).map_err(|error| unkept("JSON").because(error))? + "\n";
+    if let Some(path) = &args.out {
+        std::fs::write(path, &document).map_err(|error| unkept(&path.display().to_string()).because(error))?;
+    }
+    let json = args.format == "json";
+    let text = if json { document } else { report::pairs::render(&measured, terminal::style()) };
+    answer(exit, |out| out.write_all(text.as_bytes()).map_err(unwritten))
+}
+
+fn unkept(place: &str) -> Error {
+    Error::new(Kind::Incomplete, format!("cannot write the pairs to {place}"))
 }
 
 /// Bytes of the small message and of the large one.
@@ -72,17 +82,6 @@ fn sizes(text: &str) -> Result<[u64; 2]> {
         [small, large] if small < large => Ok([small, large].map(|size| size.bytes(Dtype::Bfloat16).0)),
         _ => Err(wrong()),
     }
-}
-
-fn write(args: &Args, measured: &Pairs) -> Result<()> {
-    let failed = |place: &str| Error::new(Kind::Incomplete, format!("cannot write the pairs to {place}"));
-    let document = serde_json::to_string_pretty(measured).map_err(|error| failed("JSON").because(error))? + "\n";
-    if let Some(path) = &args.out {
-        std::fs::write(path, &document).map_err(|error| failed(&path.display().to_string()).because(error))?;
-    }
-    let text = if args.format == "json" { document } else { report::pairs::render(measured, terminal::style()) };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed("stdout").because(error))
 }
 
 /// The exit code: the first that holds, from the top.

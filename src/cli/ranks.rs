@@ -11,20 +11,24 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// `--launch`, else of the configuration, else threads.
 pub(super) fn launches(args: &Sweep, config: &Config) -> Result<Vec<Launch>> {
-    let asked = pick(&args.launch, config.launch.as_ref(), Launch::Threads);
-    each_once("--launch", &asked)?;
-    Ok(asked)
+    factor("--launch", &args.launch, config.launch.as_ref(), Launch::Threads)
 }
 
 /// `--alive`, else of the configuration, else none.
 pub(super) fn alive(args: &Sweep, config: &Config) -> Result<Vec<u32>> {
-    let asked = pick(&args.alive, config.alive.as_ref(), 0);
-    each_once("--alive", &asked)?;
-    Ok(asked)
+    factor("--alive", &args.alive, config.alive.as_ref(), 0)
 }
 
-fn pick<T: Clone>(flags: &[T], file: Option<&Vec<T>>, standard: T) -> Vec<T> {
-    if flags.is_empty() { file.cloned().unwrap_or_else(|| vec![standard]) } else { flags.to_vec() }
+/// The values of a factor: those of its flag, else of the configuration, else the usual one; each once.
+pub(super) fn factor<T: Clone + PartialEq + std::fmt::Display>(
+    flag: &str,
+    flags: &[T],
+    file: Option<&Vec<T>>,
+    standard: T,
+) -> Result<Vec<T>> {
+    let asked = if flags.is_empty() { file.cloned().unwrap_or_else(|| vec![standard]) } else { flags.to_vec() };
+    each_once(flag, &asked)?;
+    Ok(asked)
 }
 
 fn each_once<T: PartialEq + std::fmt::Display>(flag: &str, values: &[T]) -> Result<()> {

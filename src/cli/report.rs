@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::answer::{answer, unwritten};
 use super::exit::Exit;
 use super::terminal;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::record::file;
 use crate::record::journal::Journal;
 use crate::record::observed::Observed;
@@ -27,6 +28,9 @@ pub struct Report {
     /// Tell for each size what NCCL chose, and what is known of each variable
     #[arg(long)]
     why: bool,
+    /// Tell where the time of the visits went, phase by phase
+    #[arg(long)]
+    timings: bool,
     /// Replace host name, UUIDs and paths in what is printed
     #[arg(long)]
     redact: bool,
@@ -43,18 +47,20 @@ pub fn run(args: &Report) -> Result<Exit> {
             stored.redact(format!("run-{}", at + 1))?;
         }
     }
-    let mut out = std::io::stdout().lock();
-    if !(args.why && args.format == Format::Table) {
-        report::write(&runs, args.format, terminal::style(), &mut out)?;
-        return Ok(Exit::Held);
-    }
-    for of in runs.chunks(1) {
-        report::write(of, args.format, terminal::style(), &mut out)?;
-        let why = report::why::render(&of[0].run, terminal::style());
-        write!(out, "\n{why}")
-            .map_err(|error| Error::new(Kind::Incomplete, "cannot write to stdout").because(error))?;
-    }
-    Ok(Exit::Held)
+    answer(Exit::Held, |out| {
+        let more = args.why || args.timings || runs.iter().any(|stored| stored.run.floor.is_some());
+        if !more || args.format != Format::Table {
+            return report::write(&runs, args.format, terminal::style(), out);
+        }
+        runs.chunks(1).try_for_each(|of| {
+            report::write(of, args.format, terminal::style(), out)?;
+            let run = &of[0].run;
+            if args.why {
+                write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+            }
+            super::cost::write(run, args.timings, out).map_err(unwritten)
+        })
+    })
 }
 
 /// Writes the page of a run into its folder.

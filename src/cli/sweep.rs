@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{folder, ranks, sizes_from, terminal};
+use super::{folder, hosts, ranks, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -25,6 +26,7 @@ use crate::record::summary::Tally;
 use crate::report::{self, Format};
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
+use crate::supervisor::floor;
 use crate::supervisor::isolate::FEWEST;
 use crate::supervisor::private::Private;
 use crate::supervisor::provenance;
@@ -35,8 +37,11 @@ use crate::topology::CpuList;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     let draft = || if args.resume.is_some() { Ok(None) } else { Draft::new(args).map(Some) };
-    if args.dry_run {
-        return dry_run::show(args, Draft::new(args)?);
+    match args.hosts.place()? {
+        Some(place) if place.agent > 0 && args.dry_run => return Ok(Exit::Held),
+        Some(place) if place.agent > 0 => return hosts::serve(args, &place),
+        _ if args.dry_run => return dry_run::show(args, Draft::new(args)?),
+        _ => {}
     }
     let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
     if let (Some(from_audit), false) = (&from_audit, args.quiet) {
@@ -51,11 +56,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let measured = measure(args, draft()?, &comparable)?;
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
     let stored = measured.stored();
-    match show(args, &stored, step.as_ref()) {
-        // Who reads no further still learns how the run ended.
-        Err(error) if super::exit::reader_has_left(&error) => return Ok(exit),
-        shown => shown?,
-    }
+    let exit = answer(exit, |out| show(args, &stored, step.as_ref(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
     }
@@ -68,15 +69,15 @@ pub fn run(args: &Args) -> Result<Exit> {
 /// What `--baseline` asks for: under the report where that is for people, else on stderr, beside the document on stdout.
 fn since(args: &Args, baseline: &Stored, new: &Stored) -> Result<Exit> {
     let comparison = compare::compare(baseline, new, None)?;
-    match args.format {
-        Format::Table => {
-            let mut out = std::io::stdout().lock();
-            let _ = writeln!(out);
-            report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), &mut out)?;
-        }
-        _ => terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end()),
+    let exit = super::compare::exit(&comparison);
+    if args.format != Format::Table {
+        terminal::note(report::compare::render(&comparison, report::Style::default()).trim_end());
+        return Ok(exit);
     }
-    Ok(super::compare::exit(&comparison))
+    answer(exit, |out| {
+        writeln!(out).map_err(unwritten)?;
+        report::compare::write(&comparison, [baseline, new], Format::Table, terminal::style(), out)
+    })
 }
 
 /// A run that was made and stored.
@@ -101,6 +102,9 @@ impl Measured {
 
 /// Makes a new run of `draft`, or continues the one that `args` name, and stores it. `fit` may refuse it before it starts.
 pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Result<()>) -> Result<Measured> {
+    if args.hosts.place()?.is_some() {
+        hosts::check(args)?;
+    }
     let interrupt = Interrupt::install()?;
     let asked = || interrupt.asked();
     let private = Private::create()?;
@@ -132,6 +136,9 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
+    if args.cost.floor {
+        look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
+    }
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
@@ -155,24 +162,46 @@ fn make(sweep: &mut Sweep, isolate: bool, live: &mut Live) -> Result<Ended> {
     Ok(cut_short.unwrap_or(ended))
 }
 
+/// Measures what an all-reduce costs at least, once a run and on a box that is well.
+fn look_for_floor(
+    plan: &Plan,
+    setup: &Setup,
+    private: &Private,
+    journal: &mut Journal,
+    ended: &Ended,
+    asked: &dyn Fn() -> bool,
+) -> Result<()> {
+    let known = journal.floor().is_some_and(|floor| floor.failed.is_none());
+    if known || matches!(ended, Ended::Interrupted | Ended::Sick(_)) {
+        return Ok(());
+    }
+    match floor::measure(plan, setup, private, journal, asked)? {
+        Some(floor) => journal.append_floor(floor),
+        None => Ok(()),
+    }
+}
+
 /// Prints the results.
-fn show(args: &Args, stored: &Stored, step: Option<&Step>) -> Result<()> {
+fn show(args: &Args, stored: &Stored, step: Option<&Step>, out: &mut impl Write) -> Result<()> {
     let (run, folder) = (&stored.run, Path::new(&stored.place));
-    let failed = |error| Error::new(Kind::Incomplete, "cannot write the results to stdout").because(error);
-    let mut out = std::io::stdout().lock();
     match args.format {
         // The document itself: the run in memory has no replicates.
         Format::Json => {
-            let mut document = std::fs::File::open(folder.join(document::FILE)).map_err(failed)?;
-            std::io::copy(&mut document, &mut out).map_err(failed)?;
+            let path = folder.join(document::FILE);
+            let unread = |error| Error::new(Kind::Incomplete, format!("cannot read {}", path.display())).because(error);
+            let mut document = std::fs::File::open(&path).map_err(unread)?;
+            std::io::copy(&mut document, out).map_err(unwritten)?;
         }
-        format => report::write(std::slice::from_ref(stored), format, terminal::style(), &mut out)?,
+        format => report::write(std::slice::from_ref(stored), format, terminal::style(), out)?,
     }
     if args.why && args.format == Format::Table {
-        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(failed)?;
+        write!(out, "\n{}", report::why::render(run, terminal::style())).map_err(unwritten)?;
+    }
+    if args.format == Format::Table {
+        super::cost::write(run, args.cost.timings, out).map_err(unwritten)?;
     }
     if let (Some(step), Format::Table) = (step, args.format) {
-        write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(failed)?;
+        write!(out, "\n{}", report::impact::render(run, step, terminal::style())).map_err(unwritten)?;
     }
     Ok(())
 }
@@ -194,21 +223,25 @@ fn begin(
     fit: &dyn Fn(&Header) -> Result<()>,
     asked: &dyn Fn() -> bool,
 ) -> Result<Begun> {
-    let deadlines = deadlines(args);
-    let wanted = Wanted { emulate: args.emulation.emulate.clone(), nccl: args.nccl.clone(), deadlines, load: false };
-    let bench = Bench::find(&wanted, private, asked)?;
+    let place = args.hosts.place()?;
+    let draft = match &place {
+        Some(place) => hosts::share(draft, place, args.emulation.emulate.is_some())?,
+        None => draft,
+    };
+    let bench = Bench::find(&wanted(args), private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }
-    let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
-    let warnings: Vec<String> = warnings.into_iter().chain(unbound(&plan, &setup)).collect();
-    let header = bench.header(plan);
+    let mut setup = bench.setup(deadlines(args));
+    let mut warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
+    warnings.extend(unbound(&plan, &setup));
+    let mut header = bench.header(plan);
+    if let Some(place) = &place {
+        warnings.extend(hosts::gather(args, place, &mut header, &mut setup, asked)?);
+    }
     fit(&header)?;
-    let folder = args.out.clone().unwrap_or_else(|| folder::of_run(&header, args.redact));
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| Error::usage(format!("cannot make the folder {}", folder.display())).because(error))?;
+    let folder = folder::of_run(args.out.as_deref(), &header, args.redact)?;
     let journal = Journal::create(&folder, &header)?;
     Ok(Begun { folder, setup, journal, header, warnings })
 }
@@ -244,7 +277,13 @@ fn resume(
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 
-fn deadlines(args: &Args) -> Deadlines {
+/// What a new run needs of the box.
+pub(super) fn wanted(args: &Args) -> Wanted {
+    let emulate = args.emulation.emulate.clone();
+    Wanted { emulate, nccl: args.nccl.clone(), deadlines: deadlines(args), load: false }
+}
+
+pub(super) fn deadlines(args: &Args) -> Deadlines {
     args.deadline.map_or_else(Deadlines::default, Deadlines::all)
 }
 

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use super::answer::answer;
 use super::args::Topo as Args;
 use super::devices::Devices;
 use super::exit::Exit;
@@ -31,10 +32,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
     };
     let look = if args.redact { look.redacted() } else { look };
-    report::topology::write(&look, args.format, terminal::style(), &mut std::io::stdout().lock())?;
     // It answers anyway; that there is nothing to tell of is what a script must see.
     let nothing = look.topology.gpus.is_empty() && look.graphs.is_empty();
-    Ok(if nothing { Exit::Environment } else { Exit::Held })
+    let exit = if nothing { Exit::Environment } else { Exit::Held };
+    answer(exit, |out| report::topology::write(&look, args.format, terminal::style(), out))
 }
 
 /// The look that a file tells of: NCCL's topology or graphs, or the output of `nvidia-smi topo -m`.

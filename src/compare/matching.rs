@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::collective::Case;
+use crate::plan::register::Register;
 use crate::plan::schedule::{Arm, Launch, Plan};
 
 /// An arm and the index of a case.
@@ -50,8 +51,9 @@ impl Matching {
     }
 }
 
-/// A set, the library (by its version, and its place among those of that version), launch and further communicators.
-type Name = (String, Option<(String, usize)>, Launch, u32);
+/// A set, the library (by its version, and its place among those of that version), launch, further communicators, and how
+/// buffers are registered.
+type Name = (String, Option<(String, usize)>, Launch, u32, Register);
 
 fn cells(plan: &Plan, by_version: bool) -> impl Iterator<Item = ((Name, Case), Key)> + '_ {
     plan.arms().flat_map(move |arm| {
@@ -59,7 +61,7 @@ fn cells(plan: &Plan, by_version: bool) -> impl Iterator<Item = ((Name, Case), K
         let version = libraries[arm.library].version;
         let same = libraries.iter().filter(|library| library.version == version).count();
         let library = by_version.then(|| (version.to_string(), same));
-        let name: Name = (plan.sets[arm.set].name.clone(), library, arm.launch, arm.alive);
+        let name: Name = (plan.sets[arm.set].name.clone(), library, arm.launch, arm.alive, arm.register);
         plan.cases.iter().enumerate().map(move |(at, case)| ((name.clone(), *case), (arm, at)))
     })
 }

@@ -56,10 +56,11 @@ pub(super) fn refuse_strangers((old, before): Named, (new, after): Named) -> Res
     if !Matching::of(&before.plan, &after.plan).both.is_empty() {
         return Ok(());
     }
-    let factors: [Factor; 8] = [
+    let factors: [Factor; 9] = [
         ("sets", |plan| each(plan.sets.iter().map(|set| &set.name))),
         ("ranks as", |plan| each(plan.launches.iter())),
         ("communicators in turn", |plan| each(plan.alive.iter().map(|alive| alive + 1))),
+        ("buffers registered", |plan| each(plan.registers.iter())),
         ("modes", |plan| each(plan.cases.iter().map(|case| case.mode))),
         ("data types", |plan| each(plan.cases.iter().map(|case| case.dtype))),
         ("operations", |plan| each(plan.cases.iter().map(|case| case.op))),

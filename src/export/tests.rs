@@ -11,7 +11,13 @@ use crate::record::fixture;
 use crate::record::proofs::{ArmProofs, OfCases};
 use crate::record::run::{Applied, Backend, Imported, Verdict};
 
-const TUNED: Arm = Arm { set: 1, library: 0, launch: crate::plan::schedule::Launch::Threads, alive: 0 };
+const TUNED: Arm = Arm {
+    set: 1,
+    library: 0,
+    launch: crate::plan::schedule::Launch::Threads,
+    alive: 0,
+    register: crate::plan::register::Register::None,
+};
 
 fn write(run: &Run, form: Form) -> Result<String> {
     export(Source { place: "results/run-1", run }, TUNED, form, &[])

@@ -80,6 +80,7 @@ fn winners(run: &Run, library: usize, mode: Mode) -> Result<Vec<Winner<'_>>> {
     let first = plan.baseline();
     let sound = |cell: &&Cell| {
         (cell.arm.library, cell.arm.launch, cell.arm.alive) == (library, first.launch, first.alive)
+            && cell.arm.register == first.register
             && cell.mode == mode
             && cell.verdict == Verdict::Faster
             && matches!(cell.applied, Applied::Applied | Applied::Unverified)

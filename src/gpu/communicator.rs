@@ -35,7 +35,7 @@ type TextOfCommunicator = unsafe extern "C" fn(sys::ncclComm_t) -> *const c_char
 /// `ncclInProgress`: not an error of a blocking communicator.
 const IN_PROGRESS: c_int = 7;
 
-fn library() -> Result<&'static libloading::Library> {
+pub(super) fn library() -> Result<&'static libloading::Library> {
     // SAFETY: loading libnccl runs its initialisers, which is what every NCCL program does at its start.
     if !unsafe { sys::is_culib_present() } {
         let what = super::why_not_loaded(&["libnccl.so"]);
@@ -173,6 +173,11 @@ impl Communicator {
         check("ncclGroupEnd", ended, Some(self.comm))
     }
 
+    /// The handle as NCCL takes it.
+    pub(super) fn raw(self) -> sys::ncclComm_t {
+        self.comm
+    }
+
     /// Fails when NCCL noted an error on this communicator outside a call.
     pub fn async_error(self) -> Result<()> {
         let mut code = 0;
@@ -189,7 +194,7 @@ impl Communicator {
 }
 
 #[inline]
-fn check(call: &str, code: c_int, comm: Option<sys::ncclComm_t>) -> Result<()> {
+pub(super) fn check(call: &str, code: c_int, comm: Option<sys::ncclComm_t>) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(error(call, code, comm)) }
 }
 

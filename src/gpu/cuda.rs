@@ -60,19 +60,21 @@ const CAPTURE_THREAD_LOCAL: c_uint = 1;
 /// The driver, loaded once per process.
 fn driver() -> Result<&'static Driver> {
     static DRIVER: OnceLock<std::result::Result<Driver, GpuError>> = OnceLock::new();
-    let loaded = DRIVER.get_or_init(|| {
-        // SAFETY: loading libcuda runs its initialisers, which is what a CUDA program does at its start.
-        if !unsafe { sys::is_culib_present() } {
-            let what = super::why_not_loaded(&["libcuda.so", "libcuda.so.1"]);
-            return Err(GpuError::Missing { library: "the CUDA driver (libcuda)".into(), what });
-        }
-        // SAFETY: present, so this does not panic; the handle lives as long as the process.
-        Driver::resolve(unsafe { sys::culib() })
-    });
+    let loaded = DRIVER.get_or_init(|| library().and_then(Driver::resolve));
     loaded.as_ref().map_err(Clone::clone)
 }
 
-fn check(call: &str, code: c_int) -> Result<()> {
+pub(super) fn library() -> Result<&'static libloading::Library> {
+    // SAFETY: loading libcuda runs its initialisers, which is what a CUDA program does at its start.
+    if !unsafe { sys::is_culib_present() } {
+        let what = super::why_not_loaded(&["libcuda.so", "libcuda.so.1"]);
+        return Err(GpuError::Missing { library: "the CUDA driver (libcuda)".into(), what });
+    }
+    // SAFETY: present, so this does not panic; the handle lives as long as the process.
+    Ok(unsafe { sys::culib() })
+}
+
+pub(super) fn check(call: &str, code: c_int) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(error(call, code)) }
 }
 
@@ -196,6 +198,11 @@ impl Context {
     pub fn release(self) -> Result<()> {
         call!(cuDevicePrimaryCtxRelease_v2(self.device))
     }
+
+    /// The handle as the driver takes it.
+    pub(super) fn raw(self) -> sys::CUcontext {
+        self.context
+    }
 }
 
 /// A non-blocking stream.
@@ -317,6 +324,11 @@ impl DeviceBuffer {
         let mut pointer = 0;
         call!(cuMemAlloc_v2(&raw mut pointer, bytes.max(1)))?;
         Ok(Self { pointer, bytes })
+    }
+
+    /// Memory of NCCL's allocator, which lives as long as the process.
+    pub(super) fn from_nccl(memory: *mut c_void, bytes: usize) -> Self {
+        Self { pointer: memory as u64, bytes }
     }
 
     /// The part of `bytes` at `offset`.

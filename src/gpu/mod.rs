@@ -1,4 +1,4 @@
-//! The GPU libraries as the worker calls them: [`cuda`], [`communicator`] (NCCL) and [`nvml`].
+//! The GPU libraries as the worker calls them: [`cuda`] with [`kernel`], [`communicator`] (NCCL) and [`nvml`].
 //!
 //! Calls go through cudarc's dynamic bindings, as a table of function pointers: a library that lacks a symbol is an error,
 //! never a panic, and result codes stay integers (NCCL grows new ones; a Rust enum of the old ones would be undefined behaviour).
@@ -8,7 +8,9 @@
 
 pub mod communicator;
 pub mod cuda;
+pub mod kernel;
 pub mod nvml;
+pub mod register;
 mod wiring;
 
 use serde::{Deserialize, Serialize};

@@ -75,8 +75,10 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
         cases: cases.iter().copied().collect(),
         devices: first.ranks.iter().map(|rank| rank.device).collect(),
         ranks: first.ranks.len() as u32,
+        agents: Vec::new(),
         launches: vec![first.launch()],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),
@@ -305,6 +307,7 @@ impl<'a> Measured<'a> {
             }),
             visible_devices: None,
             topology: None,
+            others: Vec::new(),
         }
     }
 

@@ -88,7 +88,7 @@ pub fn trouble_of(of: &Pairs, pair: &Pair) -> Option<Trouble> {
         Outcome::Completed => (slowdown(of, pair)? > FAR).then_some(Trouble::Slow),
         Outcome::WrongData => Some(Trouble::WrongData),
         Outcome::TimedOut { .. } => Some(Trouble::Hang),
-        Outcome::NotRun { .. } | Outcome::Interrupted => None,
+        Outcome::NotRun { .. } | Outcome::Interrupted | Outcome::HostLost { .. } => None,
         Outcome::Failed { .. }
         | Outcome::WorkerError { .. }
         | Outcome::Crashed { .. }

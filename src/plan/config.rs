@@ -11,7 +11,9 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, Vars};
+use super::register::Register;
 use super::schedule::{Launch, Rounds};
 use super::settings::Percent;
 use crate::collective::{Dtype, Mode, Op, Placement, SizeList};
@@ -67,6 +69,10 @@ pub struct Config {
     pub launch: Option<Vec<Launch>>,
     /// Numbers of further communicators.
     pub alive: Option<Vec<u32>>,
+    /// How buffers are registered with NCCL.
+    pub register: Option<Vec<Register>>,
+    /// CPUs that ranks are bound to.
+    pub cpu_affinity: Option<CpuAffinity>,
     /// Whether inherited `NCCL_*` variables are dropped.
     pub clean_env: Option<bool>,
     /// Sets that must not be slower than the baseline.

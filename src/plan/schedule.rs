@@ -3,6 +3,8 @@
 //! A [`Plan`] is complete and valid before the first process starts, and is stored whole in the journal, so that a resumed
 //! run continues the identical plan.
 
+use std::ops::Range;
+
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, RankEnv, Vars};
+use super::register::Register;
 use crate::collective::{Case, Mode};
 use crate::nccl::version::NcclVersion;
 
@@ -63,6 +66,9 @@ pub struct Measure {
     /// How often each communicator measures all cases, from the second time on in other orders.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub passes: u32,
+    /// Whether each call of a chain has buffers of its own, so that large messages do not come out of a cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rotate: bool,
 }
 
 fn once() -> u32 {
@@ -75,7 +81,16 @@ fn is_once(times: &u32) -> bool {
 
 impl Default for Measure {
     fn default() -> Self {
-        Self { graph_length: 50, replays: 20, launches: 50, batches: 10, calls: 200, checks: once(), passes: once() }
+        Self {
+            graph_length: 50,
+            replays: 20,
+            launches: 50,
+            batches: 10,
+            calls: 200,
+            checks: once(),
+            passes: once(),
+            rotate: false,
+        }
     }
 }
 
@@ -115,7 +130,7 @@ pub struct Library {
     pub version: NcclVersion,
 }
 
-/// One way of running: an env set with a library, a launch and further communicators.
+/// One way of running: an env set with a library, a launch, further communicators and registered buffers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -130,6 +145,9 @@ pub struct Arm {
     /// Further communicators over the same ranks that are used in turn with the first, one of [`Plan::alive`].
     #[serde(default, skip_serializing_if = "is_none_alive")]
     pub alive: u32,
+    /// How its buffers are registered, one of [`Plan::registers`].
+    #[serde(default, skip_serializing_if = "Register::is_none")]
+    pub register: Register,
 }
 
 pub(crate) fn is_none_alive(alive: &u32) -> bool {
@@ -169,12 +187,18 @@ pub struct Plan {
     pub devices: Vec<u32>,
     /// Number of ranks.
     pub ranks: u32,
+    /// Ranks of each agent, in rank order, where a launcher started several: each has those of its host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<u32>,
     /// How the ranks are started; the first is the baseline's.
     #[serde(default = "threads", skip_serializing_if = "are_threads")]
     pub launches: Vec<Launch>,
     /// Numbers of further communicators that are used in turn with the first; the first number is the baseline's.
     #[serde(default = "none_alive", skip_serializing_if = "are_none_alive")]
     pub alive: Vec<u32>,
+    /// How buffers are registered; the first is the baseline's.
+    #[serde(default = "none_registered", skip_serializing_if = "are_none_registered")]
+    pub registers: Vec<Register>,
     /// Variables of single ranks, over those of every set. Only where ranks are processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rank_env: Vec<RankEnv>,
@@ -212,6 +236,14 @@ fn none_alive() -> Vec<u32> {
     vec![0]
 }
 
+fn none_registered() -> Vec<Register> {
+    vec![Register::None]
+}
+
+fn are_none_registered(registers: &Vec<Register>) -> bool {
+    *registers == none_registered()
+}
+
 fn are_none_alive(alive: &Vec<u32>) -> bool {
     *alive == none_alive()
 }
@@ -220,10 +252,12 @@ impl Plan {
     /// All arms, baseline first.
     pub fn arms(&self) -> impl Iterator<Item = Arm> + '_ {
         let ways = self.launches.iter().flat_map(|launch| self.alive.iter().map(|alive| (*launch, *alive)));
-        let ways: Vec<(Launch, u32)> = ways.collect();
-        let with_libraries = (0..self.libraries.len()).flat_map(move |library| {
-            ways.clone().into_iter().map(move |(launch, alive)| Arm { set: 0, library, launch, alive })
+        let ways = ways.flat_map(|(launch, alive)| {
+            self.registers.iter().map(move |register| Arm { launch, alive, register: *register, ..Arm::default() })
         });
+        let ways: Vec<Arm> = ways.collect();
+        let with_libraries = (0..self.libraries.len())
+            .flat_map(move |library| ways.clone().into_iter().map(move |arm| Arm { library, ..arm }));
         with_libraries.flat_map(|arm| (0..self.sets.len()).map(move |set| Arm { set, ..arm }))
     }
 
@@ -261,20 +295,55 @@ impl Plan {
             1 => "alone".to_owned(),
             several => format!("{several} in turn"),
         });
-        let ways: Vec<String> = launch.into_iter().chain(alive).collect();
+        let register = several(self.registers.len()).then(|| match arm.register {
+            Register::None => "not registered".to_owned(),
+            register => register.to_string(),
+        });
+        let ways: Vec<String> = launch.into_iter().chain(alive).chain(register).collect();
         if ways.is_empty() { name } else { format!("{name} ({})", ways.join(", ")) }
     }
 
     /// Whether arms differ in nothing but how their ranks are started.
     #[must_use]
     pub fn varies_launch_alone(&self) -> bool {
-        self.launches.len() > 1 && self.sets.len() == 1 && self.libraries.len() == 1 && self.alive.len() == 1
+        self.launches.len() > 1
+            && self.sets.len() == 1
+            && self.libraries.len() == 1
+            && self.alive.len() == 1
+            && self.registers.len() == 1
     }
 
     /// The variables of a rank's own.
     #[must_use]
     pub fn env_of(&self, rank: u32) -> Option<&Vars> {
         self.rank_env.iter().find(|of| of.rank == rank).map(|of| &of.vars)
+    }
+
+    /// The ranks of an agent; all of them where there is one alone.
+    #[must_use]
+    pub fn ranks_of(&self, agent: usize) -> Range<u32> {
+        match self.agents.get(agent) {
+            None => 0..self.ranks,
+            Some(own) => {
+                let before: u32 = self.agents[..agent].iter().sum();
+                before..before + own
+            }
+        }
+    }
+
+    /// The ranks of each worker of an arm: one with all of an agent, or one for each.
+    #[must_use]
+    pub fn workers(&self, arm: Arm) -> Vec<Range<u32>> {
+        if arm.is_processes() {
+            return (0..self.ranks).map(|rank| rank..rank + 1).collect();
+        }
+        (0..self.agents.len().max(1)).map(|agent| self.ranks_of(agent)).collect()
+    }
+
+    /// The agent that has a rank.
+    #[must_use]
+    pub fn agent_of(&self, rank: u32) -> usize {
+        (0..self.agents.len()).find(|agent| self.ranks_of(*agent).contains(&rank)).unwrap_or_default()
     }
 
     /// The modes of the cases, each once, in the order of the cases.
@@ -311,8 +380,10 @@ mod tests {
             cases: Vec::new(),
             devices: vec![0, 1],
             ranks: 2,
+            agents: Vec::new(),
             launches: threads(),
             alive: none_alive(),
+            registers: none_registered(),
             rank_env: Vec::new(),
             cpu_affinity: CpuAffinity::default(),
             wrap: Vec::new(),

@@ -146,7 +146,23 @@ pub fn paths(topology: &Topology, ranks: u32, gpu: impl Fn(u32) -> Option<usize>
     pairs.filter_map(|(from, to)| Some(((from, to), topology.path(gpu(from)?, gpu(to)?)))).collect()
 }
 
+/// Where the number of the host begins in that of a GPU.
+const HOST: u32 = 16;
+
+/// The number of a GPU among those of all hosts.
+#[must_use]
+pub fn device(host: usize, ordinal: u32) -> u32 {
+    (u32::try_from(host).unwrap_or(u32::MAX) << HOST) | ordinal
+}
+
 impl Evidence {
+    /// Whether the GPUs of two ranks are in one host, as far as they are known.
+    #[must_use]
+    pub fn on_one_host(&self, one: u32, other: u32) -> bool {
+        let host = |rank: u32| self.devices.get(rank as usize).map(|device| device >> HOST);
+        host(one) == host(other)
+    }
+
     /// How many ranks there are.
     #[must_use]
     pub fn ranks(&self) -> u32 {

@@ -20,7 +20,7 @@ mod variable;
 pub mod why;
 
 pub use cell::{Applied, cell_state, combine, notes};
-pub use evidence::{Asked, Evidence, FileLine, Observation, Paths, Seen, Uses, asked, mark_common, paths};
+pub use evidence::{Asked, Evidence, FileLine, Observation, Paths, Seen, Uses, asked, device, mark_common, paths};
 pub use likeness::{ArmProof, Likeness, likeness};
 pub use read::{BufferRead, CommunicatorRead, EnvRead, GraphRead, Hop, RankRead, Read};
 pub use used::{Channels, Source, Used};

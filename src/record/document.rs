@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use super::floor::Ways;
 use super::journal::Journal;
 use super::proofs::{ArmProofs, Prover};
 use super::run::{Cell, Header, Run};
@@ -30,7 +31,11 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     let summary = Summary::of(plan, journal, tally)?;
     let of_arm = |arm: Arm, visits: Vec<Visit>| -> Result<OfArm> {
         let proof = prover.prove(arm, &visits);
-        let cells = summary.cells(arm, &visits, proof.as_ref())?;
+        let mut cells = summary.cells(arm, &visits, proof.as_ref())?;
+        if let Some(floor) = journal.floor() {
+            let ways = Ways::of(&visits);
+            cells.iter_mut().for_each(|cell| cell.floor = floor.of_cell(plan, &ways, cell.mode));
+        }
         Ok(OfArm { proof, cells, visits: visits.into_iter().map(bare).collect() })
     };
     let mut all = Vec::from_iter(baseline.map(|(arm, visits)| of_arm(arm, visits)).transpose()?);
@@ -54,6 +59,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         complete,
         visits,
         pairs: journal.pairs().to_vec(),
+        floor: journal.floor().cloned(),
         cells,
         joint: summary.joint(&proofs),
         proofs,
@@ -94,7 +100,7 @@ struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Run { header, finished, complete, visits: _, pairs, cells, joint, proofs, warnings } = self.run;
+        let Run { header, finished, complete, visits: _, pairs, floor, cells, joint, proofs, warnings } = self.run;
         let Header { schema, version, backend, created, provenance, plan } = header;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", schema)?;
@@ -112,6 +118,9 @@ impl Serialize for Document<'_> {
         map.serialize_entry("visits", &Visits(self.journal))?;
         if !pairs.is_empty() {
             map.serialize_entry("pairs", pairs)?;
+        }
+        if let Some(floor) = floor {
+            map.serialize_entry("floor", floor)?;
         }
         map.end()
     }

@@ -15,12 +15,13 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<&File>) -> io::Res
             .because(error)
             .help("the journal is complete; make the document again with --resume")
     };
-    let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    // Of this mode the umask takes what nobody else is to read.
+    let mode = PermissionsExt::from_mode(0o666);
+    let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
     let mut out = BufWriter::new(file.as_file());
     write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
     drop(out);
     file.as_file().sync_all().map_err(failed)?;
-    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }

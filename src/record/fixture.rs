@@ -48,6 +48,7 @@ pub fn run(sets: &[&str], cases: &[Case]) -> Run {
         complete: true,
         visits,
         pairs: Vec::new(),
+        floor: None,
         cells,
         joint,
         proofs: Vec::new(),
@@ -94,8 +95,10 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         cases: cases.to_vec(),
         devices: (0..RANKS).collect(),
         ranks: RANKS,
+        agents: Vec::new(),
         launches: vec![Launch::Threads],
         alive: vec![0],
+        registers: vec![Default::default()],
         rank_env: Vec::new(),
         cpu_affinity: Default::default(),
         wrap: Vec::new(),
@@ -131,6 +134,7 @@ fn header(sets: &[&str], cases: &[Case]) -> Header {
         imported: None,
         visible_devices: None,
         topology: None,
+        others: Vec::new(),
     };
     let created = "2026-03-14T09:26:26Z".parse().expect("a time");
     Header { schema: SCHEMA, version: "0.1.0".into(), backend: Backend::Cuda, created, provenance, plan }
@@ -214,6 +218,7 @@ fn cell(plan: &Plan, arm: Arm, at: usize) -> Cell {
         applied: Applied::Applied,
         checked_outputs: u64::from(ROUNDS * plan.communicators * RANKS) * 50,
         wrong_outputs: 0,
+        floor: None,
     }
 }
 

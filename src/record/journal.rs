@@ -1,5 +1,5 @@
 //! The journal of a run: `journal.jsonl`, a header line and a line per visit with all its samples, synced as each ends; then
-//! one for each pair of GPUs that was tried alone (`--isolate`).
+//! one for each pair of GPUs that was tried alone (`--isolate`), and one for what an all-reduce costs at least (`--floor`).
 //!
 //! The file is the truth of a run; `run.json` can be made from it at any time. Visits stay on disk and are read back arm by
 //! arm, so a run of thousands of cells needs little memory. A writer holds a lock on the file, so that two runs never write
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::floor::Floor;
 use super::pairs::PairTried;
 use super::redact::Redactor;
 use super::run::{Header, SCHEMA};
@@ -27,12 +28,16 @@ pub const FILE: &str = "journal.jsonl";
 /// Longest line that is read: 64 MiB, some three million samples.
 const MAX_LINE: u64 = 64 << 20;
 
+/// How every journal begins.
+const BEGINNING: &[u8] = b"{\"header\":";
+
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line<'a> {
     Header(&'a Header),
     Visit(&'a Visit),
     Pair(&'a PairTried),
+    Floor(&'a Floor),
 }
 
 #[derive(Deserialize)]
@@ -41,6 +46,7 @@ enum OwnedLine {
     Header(Box<Header>),
     Visit(Box<Visit>),
     Pair(Box<PairTried>),
+    Floor(Box<Floor>),
 }
 
 /// What of a visit is kept in memory.
@@ -70,6 +76,7 @@ pub struct Journal {
     end: u64,
     entries: Vec<Entry>,
     pairs: Vec<PairTried>,
+    floor: Option<Floor>,
 }
 
 /// A journal opened again.
@@ -84,18 +91,27 @@ pub struct Reopened {
 }
 
 impl Journal {
-    /// Starts a journal in `folder`, which must not hold one.
+    /// Starts a journal in `folder`, which must not hold one; that of a run killed before it began holds nothing.
     pub fn create(folder: &Path, header: &Header) -> Result<Self> {
         let path = folder.join(FILE);
         let created = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = created.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} already holds a run", folder.display()))
-                .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())),
-            _ => failed("create", &path, error),
-        })?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let file = match created {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                open_file(OpenOptions::new().read(true).write(true), &path)?
+            }
+            created => created.map_err(|error| failed("create", &path, error))?,
+        };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
+        journal.refuse_begun(folder)?;
         journal.lock()?;
-        journal.append_line(&Line::Header(header))?;
+        // Another may have begun it until the lock was ours.
+        journal.refuse_begun(folder)?;
+        journal.file.set_len(0).map_err(|error| failed("empty", &journal.path, error))?;
+        journal.append_line(&Line::Header(header)).map_err(|error| {
+            // Nobody could continue what is there of it.
+            let _ = std::fs::remove_file(&journal.path);
+            error.help("nothing was measured yet; free space, or name another folder with --out")
+        })?;
         // The folder's own entry must reach the disk too.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))?;
         Ok(journal)
@@ -105,7 +121,7 @@ impl Journal {
     pub fn reopen(folder: &Path) -> Result<Reopened> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true).write(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
         journal.lock()?;
         let (header, torn) = journal.load()?;
         let repaired = match torn {
@@ -123,7 +139,7 @@ impl Journal {
     pub fn open(folder: &Path) -> Result<(Self, Header)> {
         let path = folder.join(FILE);
         let file = open_file(OpenOptions::new().read(true), &path)?;
-        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new() };
+        let mut journal = Self { path, file, end: 0, entries: Vec::new(), pairs: Vec::new(), floor: None };
         let (header, _) = journal.load()?;
         Ok((journal, header))
     }
@@ -140,6 +156,19 @@ impl Journal {
         self.append_line(&Line::Pair(&pair))?;
         self.pairs.push(pair);
         Ok(())
+    }
+
+    /// Adds what an all-reduce costs at least; when this returns, it is on the disk.
+    pub fn append_floor(&mut self, floor: Floor) -> Result<()> {
+        self.append_line(&Line::Floor(&floor))?;
+        self.floor = Some(floor);
+        Ok(())
+    }
+
+    /// What an all-reduce costs at least, where it was measured; the last time, where it was measured again.
+    #[must_use]
+    pub fn floor(&self) -> Option<&Floor> {
+        self.floor.as_ref()
     }
 
     /// Pairs of GPUs that were tried alone, in order.
@@ -166,7 +195,9 @@ impl Journal {
         self.file.read_exact_at(&mut line, entry.offset).map_err(|error| failed("read", &self.path, error))?;
         match serde_json::from_slice(&line) {
             Ok(OwnedLine::Visit(visit)) => Ok(*visit),
-            Ok(OwnedLine::Header(_) | OwnedLine::Pair(_)) => Err(self.damaged(entry.offset, "no visit any more")),
+            Ok(OwnedLine::Header(_) | OwnedLine::Pair(_) | OwnedLine::Floor(_)) => {
+                Err(self.damaged(entry.offset, "no visit any more"))
+            }
             Err(error) => Err(self.damaged(entry.offset, &error.to_string())),
         }
     }
@@ -192,9 +223,26 @@ impl Journal {
         for pair in &self.pairs {
             journal.append_pair(redactor.pair(pair)?)?;
         }
+        if let Some(floor) = &self.floor {
+            journal.append_floor(redactor.floor(floor)?)?;
+        }
         std::fs::rename(&journal.path, &self.path).map_err(|error| failed("replace", &self.path, error))?;
         journal.path.clone_from(&self.path);
         Ok((journal, redacted))
+    }
+
+    /// Fails when the file has a line, or the beginning of one that no journal begins with.
+    fn refuse_begun(&self, folder: &Path) -> Result<()> {
+        let mut line = Vec::new();
+        (&self.file).seek(SeekFrom::Start(0)).map_err(|error| failed("read", &self.path, error))?;
+        let read = BufReader::new(&self.file).take(MAX_LINE).read_until(b'\n', &mut line);
+        read.map_err(|error| failed("read", &self.path, error))?;
+        let torn = !line.ends_with(b"\n") && line.iter().zip(BEGINNING).all(|(one, other)| one == other);
+        if torn {
+            return Ok(());
+        }
+        Err(Error::usage(format!("{} already holds a run", folder.display()))
+            .help(format!("continue it with `--resume {}`, or name another folder with --out", folder.display())))
     }
 
     fn lock(&self) -> Result<()> {
@@ -254,7 +302,10 @@ impl Journal {
                 return Err(self.damaged(self.end, &format!("a line longer than {MAX_LINE} bytes")));
             }
             if line.last() != Some(&b'\n') {
-                let header = header.ok_or_else(|| self.damaged(0, "no header"))?;
+                let header = header.ok_or_else(|| {
+                    self.damaged(0, "no header")
+                        .help("a run that was killed before it began has nothing to continue: start it anew")
+                })?;
                 return Ok((header, length));
             }
             match serde_json::from_slice(&line) {
@@ -268,6 +319,11 @@ impl Journal {
                     let valid = header.as_ref().map_or(Ok(()), |header| valid::pair(header, &pair));
                     valid.map_err(|what| self.damaged(self.end, what))?;
                     self.pairs.push(*pair);
+                }
+                Ok(OwnedLine::Floor(floor)) if header.is_some() => {
+                    let valid = header.as_ref().map_or(Ok(()), |header| valid::floor(header, &floor));
+                    valid.map_err(|what| self.damaged(self.end, what))?;
+                    self.floor = Some(*floor);
                 }
                 Ok(_) => return Err(self.damaged(self.end, "the header is not the first line, or stands twice")),
                 Err(error) => {

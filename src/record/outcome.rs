@@ -67,6 +67,13 @@ pub enum Outcome {
         /// What was wrong with it.
         message: String,
     },
+    /// A host of the ranks is gone, or answers no more. Says nothing of what was measured, so such a visit is not stored.
+    HostLost {
+        /// The host, with its ranks.
+        host: String,
+        /// What was seen of it.
+        what: String,
+    },
     /// It was not started, since others like it failed.
     NotRun {
         /// Why.
@@ -90,6 +97,7 @@ impl Outcome {
             Self::Crashed { .. } | Self::Exited { .. } | Self::TimedOut { .. } | Self::Failed { .. } => true,
             Self::Completed | Self::WrongData | Self::WorkerError { .. } | Self::Flooded { .. } => false,
             Self::SpawnFailed { .. } | Self::BrokenWire { .. } | Self::NotRun { .. } | Self::Interrupted => false,
+            Self::HostLost { .. } => false,
         }
     }
 }
@@ -118,6 +126,7 @@ impl std::fmt::Display for Outcome {
             Self::Flooded { mib, at } => write!(f, "wrote {mib} MiB of output{}", during(at)),
             Self::SpawnFailed { message } => write!(f, "could not be started: {message}"),
             Self::BrokenWire { message } => write!(f, "broke its protocol: {message}"),
+            Self::HostLost { host, what } => write!(f, "lost host {host}: {what}"),
             Self::NotRun { why } => write!(f, "not run: {why}"),
             Self::Interrupted => f.write_str("interrupted"),
         }
@@ -149,11 +158,13 @@ pub enum Doing {
     Copy,
     /// Destruction of a graph or communicator.
     Destroy,
+    /// Registration of buffers.
+    Register,
 }
 
 impl Doing {
     /// All of them, each at the place of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Start,
         Self::Barrier,
         Self::Init,
@@ -164,6 +175,7 @@ impl Doing {
         Self::Timing,
         Self::Copy,
         Self::Destroy,
+        Self::Register,
     ];
 
     /// With the verb: one rank, or several.
@@ -179,6 +191,7 @@ impl Doing {
             Self::Timing => ("is", "in the timed calls"),
             Self::Copy => ("wait", "in a copy to the host"),
             Self::Destroy => ("wait", "in a destruction"),
+            Self::Register => ("wait", "in the registration of buffers"),
         };
         let verb = match (verb, several) {
             ("is", true) => "are",
@@ -201,9 +214,9 @@ pub struct RanksDoing {
 impl RanksDoing {
     /// Groups what each rank does, those in a call of a library first: they are what the others wait for.
     #[must_use]
-    pub fn of(ranks: impl Iterator<Item = Doing>) -> Vec<Self> {
+    pub fn of(ranks: impl Iterator<Item = (u32, Doing)>) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
-        for (rank, doing) in (0..).zip(ranks) {
+        for (rank, doing) in ranks {
             match groups.iter_mut().find(|group| group.doing == doing) {
                 Some(group) => group.ranks.push(rank),
                 None => groups.push(Self { ranks: vec![rank], doing }),
@@ -211,6 +224,11 @@ impl RanksDoing {
         }
         groups.sort_by_key(|group| (group.doing == Doing::Barrier, group.ranks[0]));
         groups
+    }
+
+    /// Each rank by itself, in the order of the groups.
+    pub fn each(groups: &[Self]) -> impl Iterator<Item = (u32, Doing)> + '_ {
+        groups.iter().flat_map(|group| group.ranks.iter().map(|rank| (*rank, group.doing)))
     }
 }
 
@@ -254,7 +272,7 @@ mod tests {
     fn a_time_out_tells_what_the_ranks_wait_in() {
         let doing = [Doing::Barrier, Doing::Barrier, Doing::Barrier, Doing::Synchronize, Doing::Barrier];
         let at = At { phase: Phase::First, communicator: 0, case: Some(0), rank: None };
-        let outcome = Outcome::TimedOut { at: Some(at), seconds: 2.0, ranks: RanksDoing::of(doing.into_iter()) };
+        let outcome = Outcome::TimedOut { at: Some(at), seconds: 2.0, ranks: RanksDoing::of((0..).zip(doing)) };
         let told = "timed out after 2 s during first collective: rank 3 waits in cuStreamSynchronize, ranks 0-2,4 wait for \
                     the others";
         assert_eq!(outcome.to_string(), told);

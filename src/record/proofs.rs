@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Header;
 use super::visit::{UsedBy, Visit, WorkerFacts};
+use crate::gpu::cuda::Device;
 use crate::nccl::conf;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::{Origin, TOOL_VARIABLES};
-use crate::plan::schedule::Arm;
+use crate::plan::schedule::{Arm, Plan};
 use crate::proof::{
     self, Applied, ArmProof, Asked, Evidence, FileLine, Likeness, Observation, Paths, Read, Seen, State, VariableProof,
     why,
@@ -113,6 +114,7 @@ impl<'a> Prover<'a> {
             None => Likeness::Unknown("the baseline completed no visit".to_owned()),
             Some(_) if arm.launch != first.launch => Likeness::Different("how ranks are started".to_owned()),
             Some(_) if arm.alive != first.alive => Likeness::Different("how many communicators take turns".to_owned()),
+            Some(_) if arm.register != first.register => Likeness::Different("how buffers are registered".to_owned()),
             Some(base) => proof::likeness(
                 &ArmProof { visits: &proven.visits, cases: &proven.cases },
                 &ArmProof { visits: &base.visits, cases: &base.cases },
@@ -156,20 +158,33 @@ impl<'a> Prover<'a> {
                 Likeness::Identical => None,
                 Likeness::Different(what) | Likeness::Unknown(what) => Some(what),
             }),
-            chosen: by_cases(chosen.enumerate(), |a, b| a == b),
-            variables: by_cases(proofs, |a, b| {
-                (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking)
-            }),
+            chosen: by_cases(chosen.enumerate(), |a, b| a == b, |_, _| ()),
+            variables: by_cases(
+                proofs,
+                |a, b| (&a.name, a.state, &a.why, &a.lacking) == (&b.name, b.state, &b.why, &b.lacking),
+                |known, more| {
+                    let new: Vec<_> =
+                        more.evidence.into_iter().filter(|sentence| !known.evidence.contains(sentence)).collect();
+                    known.evidence.extend(new);
+                },
+            ),
         }
     }
 }
 
-/// Joins what is the same for several cases; the first case's evidence stands for all of them.
-fn by_cases<T>(items: impl Iterator<Item = (usize, T)>, same: impl Fn(&T, &T) -> bool) -> Vec<OfCases<T>> {
+/// Joins what is the same for several cases; `join` takes over what another case adds.
+fn by_cases<T>(
+    items: impl Iterator<Item = (usize, T)>,
+    same: impl Fn(&T, &T) -> bool,
+    join: impl Fn(&mut T, T),
+) -> Vec<OfCases<T>> {
     let mut all: Vec<OfCases<T>> = Vec::new();
     for (case, what) in items {
         match all.iter_mut().find(|known| same(&known.what, &what)) {
-            Some(known) => known.cases.push(case),
+            Some(known) => {
+                known.cases.push(case);
+                join(&mut known.what, what);
+            }
             None => all.push(OfCases { cases: vec![case], what }),
         }
     }
@@ -180,7 +195,8 @@ fn by_cases<T>(items: impl Iterator<Item = (usize, T)>, same: impl Fn(&T, &T) ->
 fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     let plan = &header.plan;
     let none = Vars::default();
-    let inherited = if plan.clean_env { &none } else { &header.provenance.inherited };
+    let inherited = if plan.clean_env { none } else { inherited_by_all(header) };
+    let inherited = &inherited;
     let set = &plan.sets[arm.set].vars;
     // What single ranks have of their own is asked for of all where nothing else is: the others lack it.
     let elsewhere = |name: &str| [inherited, &plan.base, set].iter().any(|vars| vars.get(name).is_some());
@@ -188,6 +204,16 @@ fn asked(header: &Header, arm: Arm, tool: &Vars) -> Vec<Asked> {
     let own = Vars::from_iter(own.filter(|(name, value)| !value.is_empty() && !elsewhere(name)));
     let layers = [(Origin::Inherited, inherited), (Origin::Base, &plan.base), (Origin::Set, set), (Origin::Rank, &own)];
     proof::asked(&layers, tool)
+}
+
+/// The inherited variables, without those that are a host's own: its name for NCCL, or what differs between hosts.
+fn inherited_by_all(header: &Header) -> Vars {
+    let provenance = &header.provenance;
+    let same = |(name, value): &(&str, &str)| {
+        let elsewhere = provenance.others.iter().all(|other| other.inherited.get(name) == Some(value));
+        provenance.others.is_empty() || (elsewhere && *name != "NCCL_HOSTID")
+    };
+    Vars::from_iter(provenance.inherited.iter().filter(same))
 }
 
 /// The environments of the processes: of one with all ranks, or of one for each.
@@ -231,7 +257,7 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
     }
     Evidence {
         version: worker.map(|worker| worker.nccl),
-        devices: worker.map(|worker| worker.devices.iter().map(|device| device.ordinal).collect()).unwrap_or_default(),
+        devices: worker.map(|worker| places(plan, worker)).unwrap_or_default(),
         alone: plan.ranks == 1,
         communicators: plan.communicators * visit.arm.in_turn(),
         asked,
@@ -242,6 +268,12 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
         tuning: choices.cloned(),
         paths: Arc::default(),
     }
+}
+
+/// A number for each rank's GPU, other for those of other hosts.
+fn places(plan: &Plan, worker: &WorkerFacts) -> Vec<u32> {
+    let place = |(rank, device): (u32, &Device)| proof::device(plan.agent_of(rank), device.ordinal);
+    (0..).zip(&worker.devices).map(place).collect()
 }
 
 fn observations(by: &UsedBy) -> impl Iterator<Item = Observation> + '_ {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::{Visit, WorkerFacts};
@@ -66,6 +67,7 @@ pub fn redact(run: &mut Run) -> Result<()> {
     for pair in &mut run.pairs {
         *pair = redactor.pair(pair)?;
     }
+    run.floor = run.floor.as_ref().map(|floor| redactor.floor(floor)).transpose()?;
     for cell in &mut run.cells {
         *cell = redactor.walk(cell)?;
     }
@@ -148,6 +150,11 @@ impl Redactor {
     /// A pair, redacted.
     pub fn pair(&self, pair: &PairTried) -> Result<PairTried> {
         self.walk(pair)
+    }
+
+    /// A floor, redacted.
+    pub fn floor(&self, floor: &Floor) -> Result<Floor> {
+        self.walk(floor)
     }
 
     /// A pid's number among those known, from 1: it still tells processes apart.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::floor::{CellFloor, Floor};
 use super::pairs::PairTried;
 use super::proofs::ArmProofs;
 use super::visit::{Visit, WrongElement};
@@ -90,6 +91,9 @@ pub struct Provenance {
     /// How the box is wired, and which rank runs where; none in runs of versions that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
+    /// The hosts of further agents, in rank order, where a launcher started several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Provenance>,
 }
 
 /// What another program measured and `ncclsweep import` read.
@@ -238,6 +242,9 @@ pub struct Cell {
     pub checked_outputs: u64,
     /// Of these, outputs with a wrong element.
     pub wrong_outputs: u64,
+    /// What an all-reduce costs at least (`--floor`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<CellFloor>,
 }
 
 /// All sizes of one mode of an arm together: the mean log ratio to the baseline.
@@ -273,6 +280,9 @@ pub struct Run {
     /// Pairs of GPUs that were tried alone after a set failed (`--isolate`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairTried>,
+    /// What an all-reduce costs at least on this box (`--floor`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
     /// Cells, by arm, then case.
     pub cells: Vec<Cell>,
     /// Joint verdicts, by arm, then mode.

@@ -14,6 +14,9 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Arm;
 use crate::stats::{self, Sample};
 
+const WHAT_A_RUN_IS: &str =
+    "a run is a folder with run.json and journal.jsonl, as `ncclsweep` makes under results/, or its run.json";
+
 /// A larger document is no run of ours: ten thousand cells take some 100 MiB.
 const MAX_DOCUMENT: u64 = 1 << 30;
 
@@ -50,18 +53,22 @@ impl Stored {
         match (folder, journal) {
             (Some(folder), Some(_)) if !document.is_file() => Self::from_journal(place, folder),
             (Some(folder), Some(journal)) => {
-                let stored = Self::from_document(place.clone(), &document)?;
-                if lines(&journal)? == stored.run.visits.len() + stored.run.pairs.len() {
+                let help = format!(
+                    "its journal tells the same: remove the file, or make it anew with `--resume {}`",
+                    folder.display()
+                );
+                let stored = Self::from_document(place.clone(), &document, &help)?;
+                if lines(&journal)? == entries(&stored.run) {
                     return Ok(Self { folder: Some(folder.to_owned()), ..stored });
                 }
                 Self::from_journal(place, folder)
             }
-            (_, _) => Self::from_document(place, &document),
+            (_, _) => Self::from_document(place, &document, WHAT_A_RUN_IS),
         }
     }
 
-    fn from_document(place: String, path: &Path) -> Result<Self> {
-        let run = read(path)?;
+    fn from_document(place: String, path: &Path, help: &str) -> Result<Self> {
+        let run = read(path, help)?;
         let mut tally = Tally::default();
         for visit in &run.visits {
             tally.add(visit)?;
@@ -134,14 +141,18 @@ impl Stored {
     }
 }
 
-fn read(path: &Path) -> Result<Run> {
+/// The document at `path`; `help` is the next step where it is none, or damaged.
+fn read(path: &Path, help: &str) -> Result<Run> {
     let fault = || Error::usage(format!("cannot read the run {}", path.display()));
-    let help =
-        "a run is a folder with run.json and journal.jsonl, as `ncclsweep` makes under results/, or its run.json";
     let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut text))
-        .map_err(|error| fault().because(error).help(help))?;
+    let unread = |error: std::io::Error| fault().because(error).help(help);
+    let mut file = File::open(path).map_err(unread)?.take(MAX_DOCUMENT + 1);
+    // What is no document is told by its beginning, before a gigabyte of it is in memory.
+    file.by_ref().take(4096).read_to_end(&mut text).map_err(unread)?;
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(fault().because("it is no JSON object").help(help));
+    }
+    file.read_to_end(&mut text).map_err(unread)?;
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(fault().help("it is larger than 1 GiB: is it the right file?"));
     }
@@ -162,7 +173,12 @@ fn read(path: &Path) -> Result<Run> {
     Ok(run)
 }
 
-/// Visits and pairs of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
+/// Entries that a journal has when this is its document.
+fn entries(run: &Run) -> usize {
+    run.visits.len() + run.pairs.len() + usize::from(run.floor.is_some())
+}
+
+/// Entries of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
 fn lines(journal: &Path) -> Result<usize> {
     let failed = |error| Error::new(Kind::Usage, format!("cannot read {}", journal.display())).because(error);
     let mut reader = BufReader::new(File::open(journal).map_err(failed)?);
@@ -238,7 +254,20 @@ mod tests {
         assert!(Stored::load(folder.path()).unwrap_err().next_step().unwrap().contains("journal.jsonl"));
         std::fs::write(&path, r#"{"schema": 99, "cells": []}"#).unwrap();
         assert!(Stored::load(&path).unwrap_err().message().contains("has schema 99"));
-        std::fs::write(&path, "[1, 2]").unwrap();
-        assert!(Stored::load(&path).unwrap_err().message().starts_with("cannot read the run"));
+        for other in ["[1, 2]", "", "\u{feff}{}"] {
+            std::fs::write(&path, other).unwrap();
+            assert!(Stored::load(&path).unwrap_err().message().starts_with("cannot read the run"), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_document_beside_its_journal_is_said_to_be_there_twice() {
+        let folder = folder(&fixture::two_sets(), 4);
+        let path = folder.path().join(document::FILE);
+        for (damage, next) in [("{\"schema\": 1", "--resume"), ("{\"schema\": 99}", "that wrote it")] {
+            std::fs::write(&path, damage).unwrap();
+            let error = Stored::load(folder.path()).unwrap_err();
+            assert!(error.next_step().unwrap().contains(next), "{error:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::drift::Conditions;
 use super::journal::Journal;
 use super::proofs::ArmProofs;
+use super::registration;
 use super::run::{Applied, Cell, Joint, Verdict};
 use super::visit::{Checks, Outcome, Visit};
 use crate::collective::Mode;
@@ -222,6 +223,7 @@ impl<'a> Summary<'a> {
             give_verdict(&mut cell, plan, tally, &self.judged, self.seconds_per_round);
             withhold_verdict(&mut cell, proof);
             withhold_drift(&mut cell, plan, tally);
+            registration::withhold(&mut cell, visits);
             Ok(cell)
         };
         samples.into_iter().zip(replicates).enumerate().map(cell).collect()
@@ -306,6 +308,7 @@ fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&S
         first_wrong,
         checked_outputs,
         wrong_outputs,
+        floor: None,
     })
 }
 

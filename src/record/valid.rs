@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
@@ -73,6 +74,24 @@ pub(super) fn pair(header: &Header, pair: &PairTried) -> Result<(), &'static str
     }
 }
 
+/// What is wrong with a floor under this header.
+pub(super) fn floor(header: &Header, floor: &Floor) -> Result<(), &'static str> {
+    let known = |gpu: &u32| header.plan.devices.contains(gpu);
+    let time = |value: &f64| *value > 0.0 && *value < LONGEST * 1e6;
+    let kernels = || floor.kernels.iter().all(|kernel| known(&kernel.gpu));
+    let times = floor.kernels.iter().flat_map(|kernel| [kernel.graph_us, kernel.stream_us, kernel.sync_us]);
+    match () {
+        () if !kernels() || !floor.hops.iter().flat_map(|hop| &hop.gpus).all(known) => {
+            Err("a floor of GPUs that the plan does not have")
+        }
+        () if !times.chain(floor.hops.iter().flat_map(|hop| hop.runs_us.iter().copied())).all(|of| time(&of)) => {
+            Err("a floor that is no positive number")
+        }
+        () if !(floor.seconds >= 0.0 && floor.seconds < LONGEST) => Err("a floor took no length of time"),
+        () => Ok(()),
+    }
+}
+
 /// Visits as they follow each other: they are counted, and each arm is visited once in a round.
 #[derive(Default)]
 pub(super) struct Order {
@@ -97,20 +116,29 @@ impl Order {
 pub(super) fn document(run: &Run) -> Result<(), &'static str> {
     let plan = &run.header.plan;
     let arm = |arm: Arm| arm.set < plan.sets.len() && arm.library < plan.libraries.len();
+    let named = |arm: Arm, name: &str| plan.sets[arm.set].name == name;
     let cases = |cases: &[usize]| cases.iter().all(|case| *case < plan.cases.len());
     header(&run.header)?;
     let mut order = Order::default();
     run.visits.iter().try_for_each(|made| visit(&run.header, made).and_then(|()| order.follow(made)))?;
     run.pairs.iter().try_for_each(|tried| pair(&run.header, tried))?;
+    run.floor.iter().try_for_each(|measured| floor(&run.header, measured))?;
     let of_proofs = |proofs: &super::proofs::ArmProofs| {
         let variables = proofs.variables.iter().map(|of| of.cases.as_slice());
-        arm(proofs.arm) && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
+        arm(proofs.arm)
+            && named(proofs.arm, &proofs.set)
+            && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
     };
     match () {
         () if !run.cells.iter().all(|cell| arm(cell.arm) && cases(&[cell.case])) => {
             Err("a cell that the plan does not have")
         }
         () if !run.joint.iter().all(|joint| arm(joint.arm)) => Err("an env set that the plan does not have"),
+        // Names of the plan have no control characters; those beside an arm are printed as they are.
+        () if !run.cells.iter().all(|cell| named(cell.arm, &cell.set)) => {
+            Err("a cell under the name of another env set")
+        }
+        () if !run.joint.iter().all(|joint| named(joint.arm, &joint.set)) => Err("a verdict on another env set"),
         () if !run.proofs.iter().all(of_proofs) => Err("a proof of what the plan does not have"),
         () => Ok(()),
     }
@@ -168,6 +196,8 @@ mod tests {
         assert!(wrong(&|run| run.joint[0].arm.library = 9).is_err());
         assert!(wrong(&|run| run.visits[1] = run.visits[0].clone()).is_err());
         assert!(wrong(&|run| run.visits.swap(0, 1)).is_err());
+        assert!(wrong(&|run| run.cells[1].set = "\u{1b}[31m".into()).is_err());
+        assert!(wrong(&|run| run.joint[0].set = "another".into()).is_err());
         assert!(wrong(&|run| run.header.plan.sets[1].name = "a\u{1b}[2J".into()).is_err());
     }
 }

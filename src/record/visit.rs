@@ -6,11 +6,13 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::GpuState;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
+use crate::plan::register::Registration;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
 use crate::topology::CpuList;
 
 pub use super::outcome::{Diagnosis, Doing, Outcome, RanksDoing};
+pub use super::timings::{Loading, Timings};
 
 /// What a worker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -214,27 +216,6 @@ pub struct RankFacts {
     pub variables: Vars,
 }
 
-/// Where the time of a visit went, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Timings {
-    /// From spawn to the worker's first word.
-    pub exec: f64,
-    /// Driver, contexts, buffers.
-    pub start: f64,
-    /// All communicators' init and first collectives.
-    pub communicators: f64,
-    /// Warm-up.
-    pub warm_up: f64,
-    /// Capture, timing.
-    pub measuring: f64,
-    /// Data checks.
-    pub checking: f64,
-    /// Teardown until the worker's last word.
-    pub teardown: f64,
-    /// From its last word until it was gone.
-    pub exit: f64,
-}
-
 /// One worker process measuring one arm once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Visit {
@@ -260,6 +241,9 @@ pub struct Visit {
     pub gpus: Vec<(GpuState, GpuState)>,
     /// Where the time went.
     pub timings: Timings,
+    /// What became of the buffers that were to be registered, where any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registration: Option<Registration>,
     /// What a failure means and what helps, where its signs are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
@@ -289,6 +273,7 @@ impl Visit {
             worker: None,
             gpus: Vec::new(),
             timings: Timings::default(),
+            registration: None,
             diagnosis: None,
             evidence: Vec::new(),
             used: Vec::new(),

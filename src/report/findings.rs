@@ -1,9 +1,11 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
 use crate::plan::environment::Origin;
+use crate::plan::register::Registration;
 use crate::plan::schedule::Arm;
 use crate::proof::{State, VariableProof, why};
 use crate::record::proofs::OfCases;
+use crate::record::registration;
 use crate::record::run::{Applied, Cell, Run};
 use crate::record::visit::{Diagnosis, Outcome, Visit, WrongElement};
 use crate::units::{count, plural};
@@ -24,6 +26,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     let mut lines = reasons(run);
     lines.extend(settings(run));
     lines.extend(proofs(run));
+    lines.extend(buffers(run));
     lines.extend(data(run).map(|text| Line::new("data", text)));
     lines.extend(visits(run));
     lines.extend(diagnoses(run));
@@ -55,7 +58,7 @@ fn settings(run: &Run) -> Vec<Line> {
     let all = run.cells.len();
     let Some(first) = run.cells.first() else { return Vec::new() };
     if run.cells.iter().all(|cell| cell.applied == first.applied) {
-        return vec![Line::new("settings", in_words(first.applied, &format!("in all {}", plural(all, "cell"))))];
+        return vec![Line::new("settings", in_words(first.applied, &whole(all)))];
     }
     let mut lines = Vec::new();
     for (arm, mode) in arms(run).into_iter().flat_map(|arm| run.header.plan.modes().into_iter().map(move |m| (arm, m)))
@@ -70,6 +73,14 @@ fn settings(run: &Run) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// Every cell there is.
+fn whole(number: usize) -> String {
+    match number {
+        1 => "in the one cell".to_owned(),
+        number => format!("in all {}", plural(number, "cell")),
+    }
 }
 
 /// What the proof says beyond the state of a cell: variables that block it, sets that change nothing, known faults.
@@ -115,6 +126,22 @@ fn in_words(state: Applied, place: &str) -> String {
         Applied::Unverified => "nothing shows whether they took effect",
     };
     format!("{} {place}: {meaning}", applied(state))
+}
+
+/// What became of buffers that were to be registered.
+fn buffers(run: &Run) -> Vec<Line> {
+    let line = |(arm, of): (Arm, Registration)| {
+        let (set, all) = (name(run, arm), count(of.taken + of.left));
+        let text = match (of.taken, of.left) {
+            (_, 0) => {
+                format!("{set}: NCCL registered all {all} buffers; whether it uses that shows in the times alone")
+            }
+            (0, _) => Tone::Bad.ink(&format!("{set}: NCCL registered none of {all} buffers: not supported here")),
+            (taken, _) => Tone::Bad.ink(&format!("{set}: NCCL registered {} of {all} buffers", count(taken))),
+        };
+        Line::new("buffers", text)
+    };
+    registration::of_run(run).map(line).collect()
 }
 
 /// `28 800 outputs checked, none wrong`, or how many were and, where visits tell it, which element was the first.

@@ -5,6 +5,7 @@ use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::env_set::{EnvSet, RankEnv, Vars};
+use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};
@@ -59,7 +60,9 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
         Line::new("driver", driver(provenance)),
         Line::new("ranks", ranks(plan)),
     ];
+    lines.extend(hosts(plan, provenance).map(|text| Line::new("hosts", text)));
     lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
+    lines.extend(buffers(plan).into_iter().map(|text| Line::new("buffers", text)));
     lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
@@ -88,6 +91,7 @@ fn driver(provenance: &Provenance) -> String {
 
 fn ranks(plan: &Plan) -> String {
     let launch = |launch: &Launch| match launch {
+        Launch::Threads if plan.agents.len() > 1 => "threads of one process on each host",
         Launch::Threads => "threads of one process",
         Launch::Processes => "a process each",
     };
@@ -107,10 +111,42 @@ fn ranks(plan: &Plan) -> String {
     }
 }
 
+/// Where the ranks are, when that is on several hosts, each with an agent.
+fn hosts(plan: &Plan, provenance: &Provenance) -> Option<String> {
+    let names = std::iter::once(provenance).chain(&provenance.others).map(|host| plain(&host.host));
+    let each = names.enumerate().map(|(agent, host)| {
+        let ranks = plan.ranks_of(agent);
+        if ranks.len() == 1 {
+            format!("{} on {host}", ranks.start)
+        } else {
+            format!("{}-{} on {host}", ranks.start, ranks.end.saturating_sub(1))
+        }
+    });
+    let each: Vec<String> = each.take(plan.agents.len()).collect();
+    (plan.agents.len() > 1).then(|| format!("{}: ranks {}", plural(plan.agents.len(), "agent"), each.join(", ")))
+}
+
 /// Communicators that take turns, where there are several.
 fn in_turn(plan: &Plan) -> Option<String> {
     let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
     (plan.alive != [0]).then(|| format!("calls go round {} communicators over the same ranks", numbers.join(" or ")))
+}
+
+/// How buffers are registered and whether they rotate, where that is not as usual.
+fn buffers(plan: &Plan) -> Option<String> {
+    let ways: Vec<&str> = plan
+        .registers
+        .iter()
+        .map(|register| match register {
+            Register::None => "not registered",
+            Register::Local => "registered by each rank",
+            Register::Symmetric => "registered as symmetric windows",
+        })
+        .collect();
+    let registered = (plan.registers != [Register::None]).then(|| ways.join(", or "));
+    let rotated = plan.measure.rotate.then(|| "each call of a chain has buffers of its own".to_owned());
+    let both: Vec<String> = registered.into_iter().chain(rotated).collect();
+    (!both.is_empty()).then(|| both.join("; "))
 }
 
 fn libraries(plan: &Plan) -> Vec<String> {

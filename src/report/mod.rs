@@ -10,6 +10,7 @@ pub mod compare;
 mod conclusion;
 pub mod doctor;
 mod findings;
+pub mod floor;
 mod form;
 mod head;
 pub mod html;
@@ -20,6 +21,7 @@ pub mod pairs;
 mod sheet;
 mod suspects;
 pub mod table;
+pub mod timings;
 pub mod topology;
 pub mod why;
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use crate::plan::schedule::Arm;
 use crate::proof::why::Chosen;
 use crate::proof::{State, Used, VariableProof};
-use crate::record::proofs::ArmProofs;
+use crate::record::proofs::{ArmProofs, OfCases};
 use crate::record::run::Run;
 
 use super::cells::{at, label, name};
@@ -22,10 +22,8 @@ pub fn render(run: &Run, style: Style) -> String {
     out.push_str(&choices(run).fit(style.width, "set").render());
     out.push('\n');
     paragraph(&mut out, "", &Tone::Strong.ink("what is known of each variable"), style.width);
-    for proofs in &run.proofs {
-        for of in &proofs.variables {
-            variable(&mut out, run, proofs, &of.cases, &of.what, style.width);
-        }
+    for (arms, of) in variables(run) {
+        variable(&mut out, run, &arms, of, style.width);
     }
     style.finish(&out)
 }
@@ -129,7 +127,22 @@ fn joined(words: impl Iterator<Item = String>) -> String {
     if all.is_empty() { "?".to_owned() } else { all.join(", ") }
 }
 
-fn variable(out: &mut String, run: &Run, proofs: &ArmProofs, cases: &[usize], proof: &VariableProof, columns: usize) {
+/// What is known of each variable, once for all arms of which the same is known: the base lies under every set.
+fn variables(run: &Run) -> Vec<(Vec<Arm>, &OfCases<VariableProof>)> {
+    let mut all: Vec<(Vec<Arm>, &OfCases<VariableProof>)> = Vec::new();
+    for proofs in &run.proofs {
+        for of in &proofs.variables {
+            match all.iter_mut().find(|(_, known)| *known == of) {
+                Some((arms, _)) => arms.push(proofs.arm),
+                None => all.push((vec![proofs.arm], of)),
+            }
+        }
+    }
+    all
+}
+
+fn variable(out: &mut String, run: &Run, arms: &[Arm], of: &OfCases<VariableProof>, columns: usize) {
+    let (cases, proof) = (&of.cases, &of.what);
     let state = match proof.state {
         State::Applied => Tone::Good,
         State::NoEffectHere => Tone::Quiet,
@@ -138,7 +151,11 @@ fn variable(out: &mut String, run: &Run, proofs: &ArmProofs, cases: &[usize], pr
     };
     let place = at(run, cases, run.header.plan.cases.len());
     let why = proof.why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
-    let head = format!("{} {}={} {place}: ", name(run, proofs.arm), proof.name, plain(&proof.value));
+    let who = match arms.len() {
+        number if number == run.proofs.len() && number > 1 => "all sets:".to_owned(),
+        _ => arms.iter().map(|arm| name(run, *arm)).collect::<Vec<_>>().join(", "),
+    };
+    let head = format!("{who} {}={} {place}: ", proof.name, plain(&proof.value));
     paragraph(out, "  ", &format!("{head}{}{why}", state.ink(&proof.state.to_string())), columns);
     for evidence in &proof.evidence {
         paragraph(out, "      ", &Tone::Quiet.ink(&plain(evidence)), columns);
@@ -150,36 +167,56 @@ mod tests {
     use super::*;
     use crate::plan::environment::Origin;
     use crate::record::fixture;
-    use crate::record::proofs::OfCases;
+
+    fn proof(name: &str, value: &str, state: State, why: Option<&str>) -> VariableProof {
+        VariableProof {
+            name: name.into(),
+            value: value.into(),
+            origin: Origin::Set,
+            common: false,
+            state,
+            why: why.map(str::to_owned),
+            lacking: Vec::new(),
+            evidence: vec![format!("asked: {name}={value} by the set")],
+        }
+    }
+
+    fn of_arm(set: usize, variables: Vec<VariableProof>, cases: &[usize]) -> ArmProofs {
+        let chosen = Chosen { used: Vec::new(), transports: vec![("SHM/direct".into(), 8)], rings: Vec::new() };
+        ArmProofs {
+            arm: Arm { set, ..Arm::default() },
+            set: ["default", "pcie-ll"][set].into(),
+            identical_to_baseline: false,
+            difference: None,
+            variables: variables.into_iter().map(|what| OfCases { cases: cases.to_vec(), what }).collect(),
+            chosen: vec![OfCases { cases: cases.to_vec(), what: chosen }],
+        }
+    }
 
     #[test]
     fn choices_stand_by_size_and_variables_with_their_evidence() {
         let mut run = fixture::two_sets();
         let all: Vec<usize> = (0..run.header.plan.cases.len()).collect();
-        let proof = VariableProof {
-            name: "NCCL_BUFFSIZE".into(),
-            value: "16777216".into(),
-            origin: Origin::Set,
-            common: false,
-            state: State::NoEffectHere,
-            why: Some("it acts on Simple only".into()),
-            lacking: Vec::new(),
-            evidence: vec!["asked: NCCL_BUFFSIZE=16777216 by the set".into()],
-        };
-        let chosen = Chosen { used: Vec::new(), transports: vec![("SHM/direct".into(), 8)], rings: Vec::new() };
-        run.proofs = vec![ArmProofs {
-            arm: Arm { set: 1, ..Arm::default() },
-            set: "pcie-ll".into(),
-            identical_to_baseline: false,
-            difference: None,
-            variables: vec![OfCases { cases: all.clone(), what: proof }],
-            chosen: vec![OfCases { cases: all, what: chosen }],
-        }];
+        let proof = proof("NCCL_BUFFSIZE", "16777216", State::NoEffectHere, Some("it acts on Simple only"));
+        run.proofs = vec![of_arm(1, vec![proof], &all)];
         let shown = render(&run, Style::default());
         let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         for told in ["SHM/direct 8", "no effect here: it acts on Simple only", "asked: NCCL_BUFFSIZE=16777216"] {
             assert!(words.contains(told), "{told} is not in {shown}");
         }
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    }
+
+    #[test]
+    fn what_is_known_of_a_variable_under_every_set_is_told_once() {
+        let mut run = fixture::two_sets();
+        let all: Vec<usize> = (0..run.header.plan.cases.len()).collect();
+        let base = proof("NCCL_P2P_DISABLE", "1", State::Applied, None);
+        let own = proof("NCCL_PROTO", "LL", State::Applied, None);
+        run.proofs = vec![of_arm(0, vec![base.clone()], &all), of_arm(1, vec![base, own], &all)];
+        let shown = render(&run, Style::default());
+        assert_eq!(shown.matches("NCCL_P2P_DISABLE=1 at").count(), 1, "{shown}");
+        assert!(shown.contains("all sets: NCCL_P2P_DISABLE=1 at"), "{shown}");
+        assert!(shown.contains("pcie-ll NCCL_PROTO=LL at"), "{shown}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::agents::Hosts;
 use super::emulator;
 use super::health::Before;
 use super::library::{self, Found};
@@ -131,6 +132,7 @@ impl Bench {
             deadlines,
             before: Before::of(self, &self.loads),
             near: self.near(),
+            hosts: Hosts::default(),
         }
     }
 
@@ -161,6 +163,7 @@ impl Bench {
             imported: None,
             visible_devices: std::env::var("CUDA_VISIBLE_DEVICES").ok(),
             topology: Some(self.topology.clone().with_ranks(&plan.devices, plan.ranks)),
+            others: Vec::new(),
         };
         let backend = if self.emulation.is_some() { Backend::Emulated } else { Backend::Cuda };
         let version = env!("CARGO_PKG_VERSION").to_owned();

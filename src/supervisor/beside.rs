@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 /// The places in which a build or an installation leaves `file`: beside the executable, in `deps` of a build, in
 /// `lib/ncclsweep` of an installation; last where it was built, since `cargo install` copies the executable alone.
-pub fn places(file: &str) -> [PathBuf; 4] {
-    let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok()).unwrap_or_default();
-    let folder = executable.parent().unwrap_or(Path::new("."));
-    let built = Path::new(env!("NCCLSWEEP_BUILT_IN"));
-    [folder.join("deps"), folder.to_owned(), folder.join("../lib/ncclsweep"), built.to_owned()]
-        .map(|place| place.join(file))
+pub fn places(file: &str) -> Vec<PathBuf> {
+    // Of an executable whose file is gone only the last is left, never the working folder.
+    let executable = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    let folder = executable.as_deref().and_then(Path::parent);
+    let of_executable = folder.map(|folder| [folder.join("deps"), folder.to_owned(), folder.join("../lib/ncclsweep")]);
+    let built = PathBuf::from(env!("NCCLSWEEP_BUILT_IN"));
+    of_executable.into_iter().flatten().chain([built]).map(|place| place.join(file)).collect()
 }
 
 /// The first of them that is there, links and `..` resolved: it is compared with what the loader tells. Or all of them for a

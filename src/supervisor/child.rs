@@ -2,12 +2,13 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::awake::Awake;
 use super::crew::Crew;
 pub use super::crew::Heard;
 pub use super::process::{Spec, WIRE_FD};
@@ -21,9 +22,9 @@ impl<T: DeserializeOwned + Send + 'static> Child<T> {
         Crew::start(&[(*spec, job)], None).map(Self)
     }
 
-    /// Waits for the next message until `deadline`.
-    pub fn hear(&self, deadline: Instant, interrupted: impl Fn() -> bool) -> Heard<T> {
-        self.0.hear(deadline, interrupted).1
+    /// Waits for the next message for so long.
+    pub fn hear(&self, limit: Duration, interrupted: impl Fn() -> bool) -> Heard<T> {
+        self.0.hear(&Awake::start(), limit, interrupted).1
     }
 
     /// Writes a message to its stdin.

@@ -48,9 +48,7 @@ pub fn diagnose(plan: &Plan, visit: &Visit, log: &str) -> Option<Diagnosis> {
         return None;
     }
     let signs = Signs::of(plan, visit, log);
-    let row = table::ROWS.iter().find(|row| (row.holds)(&signs))?;
-    let [sign, meaning, next] = [row.sign, row.meaning, row.next].map(str::to_owned);
-    Some(Diagnosis { sign, meaning, next })
+    told(table::ROWS.iter(), &signs)
 }
 
 /// What a line means by itself, whatever log it stands in.
@@ -66,7 +64,12 @@ pub fn of_line(line: &str) -> Option<Diagnosis> {
         mismatched: false,
         variables: Vec::new(),
     };
-    let row = table::ROWS.iter().find(|row| (row.holds)(&signs))?;
+    told(table::ROWS.iter().chain(table::MILD), &signs)
+}
+
+/// What the first row that holds says.
+fn told(mut rows: impl Iterator<Item = &'static Row>, signs: &Signs) -> Option<Diagnosis> {
+    let row = rows.find(|row| (row.holds)(signs))?;
     let [sign, meaning, next] = [row.sign, row.meaning, row.next].map(str::to_owned);
     Some(Diagnosis { sign, meaning, next })
 }

@@ -71,6 +71,14 @@ pub fn look(
     good.and_then(|arm| try_out(plan, setup, private, arm, interrupted))
 }
 
+/// What is said of a host that was lost.
+pub(super) fn lost_host(lost: &Outcome) -> Sick {
+    Sick {
+        what: lost.to_string(),
+        help: "the launcher's own messages tell more; what was measured before is kept".to_owned(),
+    }
+}
+
 /// Compares the GPUs with what they were.
 fn judge(before: &Before, now: &Probe) -> Option<Sick> {
     let gpus = now.cuda.as_ref().map(|(_, gpus)| gpus.as_slice()).unwrap_or_default();
@@ -94,7 +102,8 @@ fn judge(before: &Before, now: &Probe) -> Option<Sick> {
 
 /// A tiny all-reduce under `arm`, tried twice: one failure may be the arm's own.
 fn try_out(plan: &Plan, setup: &Setup, private: &Private, arm: Arm, interrupted: &dyn Fn() -> bool) -> Option<Sick> {
-    let measure = Measure { graph_length: 1, replays: 2, launches: 1, batches: 2, calls: 2, checks: 1, passes: 1 };
+    let measure =
+        Measure { graph_length: 1, replays: 2, launches: 1, batches: 2, calls: 2, checks: 1, passes: 1, rotate: false };
     let smallest = plan.cases.iter().min_by_key(|case| case.bytes().0)?;
     let tiny = Plan { cases: vec![*smallest], communicators: 1, measure, ..plan.clone() };
     let mut pace = Pace::new(Deadlines::all(LIMIT.min(setup.deadlines.setup)));

@@ -78,8 +78,16 @@ impl Sweep<'_> {
     }
 
     fn try_pair(&mut self, arm: Arm, gpus: [u32; 2], place: u32) -> PairTried {
-        let measure =
-            Measure { graph_length: 10, replays: 4, launches: 10, batches: 4, calls: 10, checks: 1, passes: 1 };
+        let measure = Measure {
+            graph_length: 10,
+            replays: 4,
+            launches: 10,
+            batches: 4,
+            calls: 10,
+            checks: 1,
+            passes: 1,
+            rotate: false,
+        };
         let plan = Plan {
             devices: gpus.to_vec(),
             ranks: gpus.len() as u32,
@@ -103,6 +111,7 @@ fn can_be_of_a_pair(outcome: &Outcome) -> bool {
         Outcome::TimedOut { .. } => true,
         Outcome::Completed | Outcome::WorkerError { .. } | Outcome::Flooded { .. } | Outcome::NotRun { .. } => false,
         Outcome::SpawnFailed { .. } | Outcome::BrokenWire { .. } | Outcome::Interrupted => false,
+        Outcome::HostLost { .. } => false,
     }
 }
 

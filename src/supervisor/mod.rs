@@ -1,9 +1,11 @@
 //! The supervisor: finds libraries ([`library`]), looks at the box through a probe ([`prepare`]), starts a worker per visit,
-//! or one per rank ([`crew`]), watches them, records what it found ([`sweep`]).
+//! or one per rank ([`crew`]), on several hosts together with other [`agents`], watches them, records what it found ([`sweep`]).
 //!
 //! It never loads CUDA, NCCL or NVML: no fault of a driver can take it, or the results, down.
 
+pub mod agents;
 pub mod audited;
+pub mod awake;
 pub mod bench;
 mod beside;
 pub mod child;
@@ -11,6 +13,7 @@ pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
 pub mod emulator;
+pub mod floor;
 mod forwarded;
 pub mod health;
 pub mod isolate;
@@ -24,7 +27,6 @@ pub mod process;
 pub mod provenance;
 pub mod python;
 mod risk;
-mod shm;
 pub mod sweep;
 pub mod visit;
 mod watch;

@@ -1,9 +1,9 @@
 //! What must be known before the first visit: the box as a probe process sees it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::child::{Child, Heard, Spec, WIRE_FD};
+use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
 use super::private::Private;
 use super::visit::{Emulation, Setup};
 use crate::error::{Error, Kind, Result};
@@ -60,18 +60,20 @@ pub fn probe(
     let spec = Spec { wrap: &[], arguments: &arguments, environment: &environment, output: &output };
     let failed =
         |what: &str| Error::new(Kind::Environment, format!("cannot look at the GPUs: the probe process {what}"));
-    let child: Child<Probe> = Child::spawn(&spec, None::<&()>).map_err(|error| {
+    let mut child: Child<Probe> = Child::spawn(&spec, None::<&()>).map_err(|error| {
         failed("did not start")
             .because(error)
             .help("limits of this shell may be too tight: `ulimit -a`, above all -n and -u")
     })?;
-    match child.hear(Instant::now() + limit, interrupted) {
+    match child.hear(limit, interrupted) {
         Heard::Received(Received::Message(probe)) => Ok(probe),
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),
         Heard::Received(Received::End) => {
             let said = std::fs::read_to_string(&output).unwrap_or_default();
             let said = said.lines().last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
-            Err(failed(&format!("died{said}")).help("a driver or library that cannot even be loaded; try `nvidia-smi`"))
+            let signal = child.end().ok().and_then(signal_of).map(|signal| format!(" of {signal}")).unwrap_or_default();
+            Err(failed(&format!("died{signal}{said}"))
+                .help("a driver or library that cannot even be loaded; try `nvidia-smi`"))
         }
         Heard::Silence => Err(failed(&format!("hangs for {}", units::limit(limit.as_secs_f64())))
             .help("the driver does not answer; try `nvidia-smi`; a wedged GPU needs a reset or a reboot")),

@@ -7,9 +7,11 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
 use crate::error::{Error, Kind, Result};
+use crate::units::Bytes;
 
 /// Names by which programs ask for NCCL. cudarc asks for the first only, and takes no path.
 const NCCL_NAMES: [&str; 2] = ["libnccl.so", "libnccl.so.2"];
@@ -19,6 +21,9 @@ const DRIVER_NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvidia-ml.so"
 const PREFIX: &str = "ncclsweep-";
 /// Locked as long as the run lives.
 const LOCK: &str = "lock";
+
+/// What must be free: NCCL's log of a visit is below 1 MiB.
+const ROOM: Bytes = Bytes(4 << 20);
 
 /// What the dynamic loader takes for the end of a path, or for a variable, in `LD_LIBRARY_PATH`.
 const SPLITS: [char; 3] = [':', ';', '$'];
@@ -40,6 +45,7 @@ impl Private {
     fn create_in(place: &Path) -> Result<Self> {
         check_name(place, |split| SPLITS.contains(&split))?;
         remove_abandoned(place);
+        check_room(place)?;
         let owner_alone = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(owner_alone).tempdir_in(place);
         let made = folder.and_then(|folder| Ok(Self { _lock: lock(folder.path())?, folder }));
@@ -79,6 +85,18 @@ impl Private {
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// Refuses a place that is full: what then fails, in a worker or a probe, would not say why.
+fn check_room(place: &Path) -> Result<()> {
+    // A file system that does not tell its size has room as far as anybody knows.
+    let Some(room) = statvfs(place).ok().filter(|facts| facts.blocks() > 0) else { return Ok(()) };
+    let free = Bytes(room.blocks_available().saturating_mul(room.fragment_size()));
+    if free >= ROOM {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Environment, format!("there is no room in {}: {free} are free", place.display()))
+        .help(format!("set TMPDIR to a folder with {ROOM} for links and NCCL's logs")))
 }
 
 /// Refuses a place that the dynamic loader would pass over without a word.

@@ -1,14 +1,15 @@
 //! One process that the supervisor starts: with an explicit environment, in a group, listened to over a pipe of its own.
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child as Handle, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
 use nix::sys::signal::{SigHandler, Signal};
@@ -16,6 +17,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 
+use super::awake::Awake;
 use crate::plan::environment::Environment;
 use crate::wire::{self, Received};
 
@@ -23,6 +25,11 @@ use crate::wire::{self, Received};
 pub const WIRE_FD: i32 = 3;
 /// Descriptor of the memory that the processes of a crew share.
 pub const MEMORY_FD: i32 = 4;
+/// The first of the descriptors of connections to other hosts, which only the first process of a crew has.
+pub const LINK_FD: i32 = 5;
+
+/// A descriptor that a process gets, and its number there.
+pub(super) type Given = (OwnedFd, i32);
 
 /// What to start.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +50,7 @@ pub(super) struct Process {
     /// Lines for its stdin, open as long as the process is wanted: its end tells the process that nobody is there.
     stdin: Option<Sender<Vec<u8>>>,
     /// When it was first seen gone with its wire still open: a descendant holds it.
-    gone: Cell<Option<Instant>>,
+    gone: OnceCell<Awake>,
 }
 
 impl Process {
@@ -53,16 +60,16 @@ impl Process {
         spec: &Spec,
         job: Option<Vec<u8>>,
         group: Option<u32>,
-        memory: Option<OwnedFd>,
+        given: Vec<Given>,
         hear: impl Fn(Received<T>) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
-        let executable = std::env::current_exe()?;
+        let executable = own_executable()?;
         let (reader, writer) = std::io::pipe()?;
         let mut words = spec.wrap.iter().map(std::ffi::OsString::from).chain([executable.into_os_string()]);
         let mut command = Command::new(words.next().expect("there is at least the executable"));
         let output = OpenOptions::new().create(true).append(true).open(spec.output)?;
         let wire = FdMapping { parent_fd: OwnedFd::from(writer), child_fd: WIRE_FD };
-        let memory = memory.map(|memory| FdMapping { parent_fd: memory, child_fd: MEMORY_FD });
+        let given = given.into_iter().map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
         command
             .args(words)
             .args(spec.arguments)
@@ -72,7 +79,7 @@ impl Process {
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(group.map_or(0, u32::cast_signed))
-            .fd_mappings([wire].into_iter().chain(memory).collect())
+            .fd_mappings([wire].into_iter().chain(given).collect())
             .map_err(std::io::Error::other)?;
         // SAFETY: prctl is async-signal-safe, and nothing else runs between fork and exec.
         unsafe {
@@ -88,7 +95,7 @@ impl Process {
         // A process without a job is told by the end of its stdin that there is none.
         let stdin = handle.stdin.take().filter(|_| job.is_some()).map(feed);
         listen(reader, hear);
-        let process = Self { handle, stdin, gone: Cell::new(None) };
+        let process = Self { handle, stdin, gone: OnceCell::new() };
         if let Some(job) = job {
             process.tell(job);
         }
@@ -110,21 +117,19 @@ impl Process {
     pub(super) fn has_been_gone(&self, ago: Duration) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let pid = Pid::from_raw(self.id().cast_signed());
-        if self.gone.get().is_none() && !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive)) {
-            self.gone.set(Some(Instant::now()));
-        }
-        self.gone.get().is_some_and(|gone| gone.elapsed() >= ago)
+        let gone = self.gone.get().is_some() || !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive));
+        gone && self.gone.get_or_init(Awake::start).elapsed() >= ago
     }
 
     /// Waits for it to exit by itself; `None` when it does not within `limit`, or must not be waited for any longer.
     pub(super) fn wait(&mut self, limit: Duration, enough: &dyn Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
-        let deadline = Instant::now() + limit;
+        let waited = Awake::start();
         let mut pause = Duration::from_micros(200);
         loop {
             if let Some(status) = self.handle.try_wait()? {
                 return Ok(Some(status));
             }
-            if Instant::now() >= deadline || enough() {
+            if waited.elapsed() >= limit || enough() {
                 return Ok(None);
             }
             std::thread::sleep(pause);
@@ -136,6 +141,17 @@ impl Process {
     pub(super) fn reap(&mut self) -> std::io::Result<ExitStatus> {
         self.handle.wait()
     }
+}
+
+/// The file that this process runs, by its name as long as that leads to it: a build or an update replaces the file of a run
+/// that goes on, and what then has the name may speak otherwise.
+fn own_executable() -> std::io::Result<PathBuf> {
+    let ours = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let named = std::env::current_exe()?;
+    let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let same = matches!((file(&named), file(&ours)), (Ok(named), Ok(ours)) if named == ours);
+    // A command of --wrap finds it there too, as long as this process lives.
+    Ok(if same { named } else { ours })
 }
 
 /// Writes lines to a process from a thread of its own: one that never reads must not keep its deadline from passing.

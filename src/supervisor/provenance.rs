@@ -1,5 +1,6 @@
 //! What can be read of the box without a GPU library: host, kernel, CPU, environment, NCCL's configuration files.
 
+use super::agents::token;
 use std::path::Path;
 
 use crate::nccl::conf::{Files, Home, SYSTEM_FILE};
@@ -18,6 +19,13 @@ const MAX_CONF: u64 = 64 << 10;
 pub fn host() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// What tells this machine from others, whatever they are called: the id of the running kernel.
+#[must_use]
+pub fn machine() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if id.trim().is_empty() { host() } else { id.trim().to_owned() }
 }
 
 /// Release of the running kernel.
@@ -49,9 +57,11 @@ pub fn may_use(cpu: u32) -> bool {
     allowed.is_ok_and(|allowed| allowed.is_set(cpu as usize) == Ok(true))
 }
 
-/// The environment as far as it is text; [`left_out`] names what of it NCCL would have read.
+/// The environment as far as it is text; [`left_out`] names what of it NCCL would have read. The token of the agents is nobody
+/// else's.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    let all = std::env::vars_os().filter(|(name, _)| name != token::VARIABLE);
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 /// Inherited `NCCL_*` variables that are no text, and do not reach any worker therefore; their names as far as they are text.

@@ -120,6 +120,7 @@ mod tests {
             deadlines: Deadlines::default(),
             before: Before::default(),
             near: Vec::new(),
+            hosts: crate::supervisor::agents::Hosts::default(),
         }
     }
 

@@ -131,8 +131,10 @@ impl Sweep<'_> {
                     visit(plan, setup, self.private, planned, &mut self.pace, asked, &mut progress)
                 }
             };
-            if visit.outcome == Outcome::Interrupted {
-                return Ok(Some(Ended::Interrupted));
+            match &visit.outcome {
+                Outcome::Interrupted => return Ok(Some(Ended::Interrupted)),
+                Outcome::HostLost { .. } => return Ok(Some(Ended::Sick(health::lost_host(&visit.outcome)))),
+                _ => {}
             }
             self.journal.append(&visit)?;
             self.tally.add(&visit)?;

@@ -1,20 +1,28 @@
 //! What is learnt of a visit while its workers run, and how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::agents::first::Others;
+use super::awake::Awake;
 use super::child::{signal_behind, signal_of};
 use super::crew::{Crew, Heard};
 use super::deadlines::Pace;
 use super::visit::{Planned, Progress};
 use crate::gpu::nvml::GpuState;
 use crate::plan::schedule::Plan;
-use crate::record::visit::{At, Outcome, Phase, RankFacts, RanksDoing, Timings, UsedBy, Visit, WorkerFacts};
+use crate::record::visit::{At, Outcome, RankFacts, RanksDoing, UsedBy, Visit, WorkerFacts};
 use crate::wire::{Event, Question, Received};
 
 /// How long a worker whose deadline has passed may take to tell what its ranks are doing.
 const ANSWER: Duration = Duration::from_millis(500);
+
+/// The same where workers are on several hosts.
+const ANSWER_OVER_NETWORK: Duration = Duration::from_secs(3);
+/// How long after an interruption the loss of a host may be seen that was the cause of it.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// What is learnt of a visit while it runs.
 pub(super) struct Watch<'a> {
@@ -22,46 +30,59 @@ pub(super) struct Watch<'a> {
     pace: &'a mut Pace,
     visit: Visit,
     spawned: Instant,
-    /// When the current phase began.
-    since: Instant,
+    /// Since the current phase began.
+    since: Awake,
     at: Option<At>,
-    first_states: Option<Vec<GpuState>>,
+    /// The ranks of each worker.
+    workers: Vec<Range<u32>>,
+    /// What each host's first worker told of its GPUs, before and after.
+    states: BTreeMap<usize, Vec<Vec<GpuState>>>,
     /// The last word on how it ended, and the worker that said it or fell silent.
     verdict: Option<Outcome>,
     from: usize,
-    /// What each worker said of itself; one worker, or one for each rank.
+    /// What each worker said of itself.
     facts: BTreeMap<usize, WorkerFacts>,
     /// Workers that have done all that was asked.
     done: BTreeSet<usize>,
-    /// What the ranks are doing, asked for at the deadline of the current phase.
-    doing: Option<Vec<RanksDoing>>,
+    /// What the ranks of each agent are doing, asked for at the deadline of the current phase.
+    doing: BTreeMap<usize, Vec<RanksDoing>>,
 }
 
 impl<'a> Watch<'a> {
     pub(super) fn new(plan: &'a Plan, planned: Planned, pace: &'a mut Pace) -> Self {
         let visit = planned.visit();
-        let now = Instant::now();
         Self {
             plan,
             pace,
             visit,
-            spawned: now,
-            since: now,
+            spawned: Instant::now(),
+            since: Awake::start(),
             at: None,
-            first_states: None,
+            workers: plan.workers(planned.arm),
+            states: BTreeMap::new(),
             verdict: None,
             from: 0,
             facts: BTreeMap::new(),
             done: BTreeSet::new(),
-            doing: None,
+            doing: BTreeMap::new(),
         }
     }
 
-    /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it.
+    /// What is wrong when the worker loaded another library than its arm's: a command of `--wrap` can change the way to it,
+    /// and an update the file.
     fn other_library(&self, facts: &WorkerFacts) -> Option<String> {
-        let (wanted, loaded) = (&self.plan.libraries[self.visit.arm.library].path, facts.nccl_path.as_ref()?);
-        let same = Path::new(loaded).canonicalize().is_ok_and(|loaded| loaded == Path::new(wanted));
-        (!same).then(|| format!("it loaded NCCL from {loaded}, not from {wanted}"))
+        let wanted = &self.plan.libraries[self.visit.arm.library];
+        let same_file =
+            |loaded: &String| Path::new(loaded).canonicalize().is_ok_and(|to| to == Path::new(&wanted.path));
+        match &facts.nccl_path {
+            Some(loaded) if !same_file(loaded) => {
+                Some(format!("it loaded NCCL from {loaded}, not from {}", wanted.path))
+            }
+            _ if facts.nccl != wanted.version => {
+                Some(format!("it loaded NCCL {}, not {}: {} was replaced", facts.nccl, wanted.version, wanted.path))
+            }
+            _ => None,
+        }
     }
 
     /// Listens until all workers have said their last word, one has failed or died, a deadline has passed, or the visit must
@@ -76,8 +97,10 @@ impl<'a> Watch<'a> {
         let mut asked = false;
         while self.verdict.is_none() {
             let limit = self.pace.limit(self.at, self.plan);
-            let until = self.since + limit + if asked { ANSWER } else { Duration::ZERO };
-            let (from, heard) = crew.hear(until, || interrupted() || flooded().is_some());
+            let answer = if crew.others().is_some() { ANSWER_OVER_NETWORK } else { ANSWER };
+            let allowed = limit + if asked { answer } else { Duration::ZERO };
+            let enough = || interrupted() || flooded().is_some() || lost(crew).is_some();
+            let (from, heard) = crew.hear(&self.since, allowed, enough);
             match heard {
                 // A worker that has done its part may go before the others.
                 Heard::Received(Received::End) if self.done.contains(&from) => continue,
@@ -85,7 +108,12 @@ impl<'a> Watch<'a> {
                 Heard::Silence | Heard::Interrupted => {}
             }
             match heard {
-                Heard::Received(Received::Message(Event::Stuck { ranks })) if asked => self.doing = Some(ranks),
+                Heard::Received(Received::Message(Event::Stuck { ranks })) if asked => {
+                    self.doing.insert(self.agent_of(from), ranks);
+                    if self.doing.len() == self.plan.agents.len().max(1) {
+                        self.verdict = Some(self.timed_out(limit));
+                    }
+                }
                 Heard::Received(Received::Message(event)) => {
                     asked &= !matches!(event, Event::Phase { .. });
                     self.note(event, from, crew.size(), progress);
@@ -93,28 +121,50 @@ impl<'a> Watch<'a> {
                 Heard::Received(Received::Garbage(message)) => self.verdict = Some(Outcome::BrokenWire { message }),
                 Heard::Received(Received::End) => break,
                 Heard::Silence if !asked => {
-                    crew.tell(&Question::Doing);
+                    self.doing.clear();
+                    crew.ask(Question::Doing);
                     asked = true;
                 }
-                Heard::Silence => self.doing = Some(Vec::new()),
+                Heard::Silence => {
+                    crew.others().into_iter().for_each(Others::give_up_deaf);
+                    self.verdict = Some(self.timed_out(limit));
+                }
                 Heard::Interrupted => {
+                    if crew.others().is_some() {
+                        // A launcher that has seen a process die interrupts the others: which came first is known soon.
+                        std::thread::sleep(SETTLE);
+                    }
                     let flood = flooded().filter(|_| !interrupted());
                     self.verdict =
                         Some(flood.map_or(Outcome::Interrupted, |mib| Outcome::Flooded { mib, at: self.at }));
                 }
             }
-            if let Some(ranks) = self.doing.take() {
-                self.verdict = Some(Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks });
-            }
         }
-        self.ended(crew, flooded, interrupted)
+        let ended = self.ended(crew, flooded, interrupted);
+        // Whatever its workers seem to have done: a host that is gone explains it.
+        lost(crew).filter(|_| !matches!(ended, Outcome::Completed | Outcome::WrongData)).unwrap_or(ended)
+    }
+
+    fn agent_of(&self, worker: usize) -> usize {
+        self.workers.get(worker).map_or(0, |ranks| self.plan.agent_of(ranks.start))
+    }
+
+    /// The end of a visit of which nothing was heard, with what its ranks answered.
+    fn timed_out(&mut self, limit: Duration) -> Outcome {
+        let groups: Vec<RanksDoing> = std::mem::take(&mut self.doing).into_values().flatten().collect();
+        let ranks = RanksDoing::of(RanksDoing::each(&groups));
+        Outcome::TimedOut { at: self.at, seconds: limit.as_secs_f64(), ranks }
     }
 
     fn note(&mut self, event: Event, from: usize, workers: usize, progress: &mut dyn FnMut(Progress)) {
         match event {
-            Event::Hello { facts, .. } => {
-                self.clock(|timings| &mut timings.exec);
-                if let Some(message) = self.other_library(&facts) {
+            Event::Hello { facts, loading, .. } => {
+                self.visit.timings.exec += self.lap();
+                self.visit.timings.loaded(loading);
+                // Of files elsewhere their agent knows.
+                if self.agent_of(from) == 0
+                    && let Some(message) = self.other_library(&facts)
+                {
                     self.verdict = Some(Outcome::WorkerError { message });
                 }
                 self.facts.insert(from, facts);
@@ -129,10 +179,8 @@ impl<'a> Watch<'a> {
                 self.visit.replicates.push(replicate);
             }
             Event::Used { used } => self.note_used(used),
-            Event::Gpus { states } => match self.first_states.take() {
-                None => self.first_states = Some(states),
-                Some(before) => self.visit.gpus = before.into_iter().zip(states).collect(),
-            },
+            Event::Registered { of } => self.visit.registration.get_or_insert_default().add(of),
+            Event::Gpus { states } => self.states.entry(from).or_default().push(states),
             // The phase asked about has ended meanwhile.
             Event::Stuck { .. } => {}
             Event::Failed { at, error } => self.verdict = Some(Outcome::Failed { at, error }),
@@ -185,8 +233,8 @@ impl<'a> Watch<'a> {
         let all_gone = crew.wait_for_all(Duration::ZERO, || false).unwrap_or(false);
         let ended = if all_gone { Ok(()) } else { crew.end() };
         let status = ended.and_then(|()| crew.wait(self.from, Duration::ZERO, || false));
-        self.clock(|timings| &mut timings.exit);
-        let at = self.at.map(|at| At { rank: (crew.size() > 1).then_some(self.from as u32), ..at });
+        self.visit.timings.exit += self.lap();
+        let at = self.at.map(|at| At { rank: (crew.size() > 1).then(|| self.workers[self.from].start), ..at });
         match (last_word, status) {
             (Some(word), _) => word,
             // Our own kill says nothing of the worker: what counts is why it had to be.
@@ -212,40 +260,54 @@ impl<'a> Watch<'a> {
     /// Adds the time since the last event to the phase that ended.
     fn account(&mut self) {
         self.pace.note(self.at, self.since.elapsed());
-        match self.at.map(|at| at.phase) {
-            None | Some(Phase::Start) => self.clock(|timings| &mut timings.start),
-            Some(Phase::Init | Phase::First) => self.clock(|timings| &mut timings.communicators),
-            Some(Phase::WarmUp) => self.clock(|timings| &mut timings.warm_up),
-            Some(Phase::Capture | Phase::Timing) => self.clock(|timings| &mut timings.measuring),
-            Some(Phase::Check) => self.clock(|timings| &mut timings.checking),
-            Some(Phase::Teardown) => self.clock(|timings| &mut timings.teardown),
-        }
+        let took = self.lap();
+        self.visit.timings.add(self.at.map(|at| at.phase), took);
     }
 
-    fn clock(&mut self, field: impl Fn(&mut Timings) -> &mut f64) {
-        let now = Instant::now();
-        *field(&mut self.visit.timings) += (now - self.since).as_secs_f64();
-        self.since = now;
+    /// Seconds since the last event, which now is the last.
+    fn lap(&mut self) -> f64 {
+        std::mem::replace(&mut self.since, Awake::start()).elapsed().as_secs_f64()
     }
 
     pub(super) fn finish(mut self, outcome: Outcome) -> Visit {
         self.visit.seconds = self.spawned.elapsed().as_secs_f64();
         self.visit.outcome = outcome;
-        self.visit.worker = one_of(self.facts);
+        self.visit.worker = one_of(self.facts, &self.workers, self.plan);
+        let pairs = self.states.into_values().filter_map(|told| <[_; 2]>::try_from(told).ok());
+        self.visit.gpus = pairs.flat_map(|[before, after]| before.into_iter().zip(after)).collect();
         self.visit.used = gathered(std::mem::take(&mut self.visit.used));
         self.visit
     }
 }
 
-/// The facts of rank 0, and of the others what can differ.
-fn one_of(mut facts: BTreeMap<usize, WorkerFacts>) -> Option<WorkerFacts> {
-    let first = facts.remove(&0)?;
-    let other = |(rank, facts): (usize, WorkerFacts)| RankFacts {
-        rank: rank as u32,
-        pid: facts.pid,
-        variables: facts.variables,
+/// A host that is gone.
+fn lost(crew: &Crew<Event>) -> Option<Outcome> {
+    crew.others().and_then(Others::lost)
+}
+
+/// The facts of rank 0's process, and of the others what can differ.
+fn one_of(facts: BTreeMap<usize, WorkerFacts>, workers: &[Range<u32>], plan: &Plan) -> Option<WorkerFacts> {
+    let mut all = facts.first_key_value().filter(|(place, _)| **place == 0)?.1.clone();
+    if workers.len() == 1 {
+        return Some(all);
+    }
+    let of = |(place, facts): (&usize, &WorkerFacts)| {
+        let rank = |rank| RankFacts { rank, pid: facts.pid, variables: facts.variables.clone() };
+        workers.get(*place).cloned().unwrap_or_default().map(rank).collect::<Vec<_>>()
     };
-    Some(WorkerFacts { others: facts.into_iter().map(other).collect(), ..first })
+    all.others = facts.iter().flat_map(of).filter(|of| of.rank > 0).collect();
+    for agent in 1..plan.agents.len() {
+        let ranks = plan.ranks_of(agent);
+        let place = workers.iter().position(|worker| worker.start == ranks.start)?;
+        if let Some(own) = facts.get(&place) {
+            all.devices.extend(own.devices.iter().cloned());
+            let here = ranks.start as usize..ranks.end as usize;
+            if let (Some(to), Some(from)) = (all.cpus.get_mut(here.clone()), own.cpus.get(here)) {
+                to.clone_from_slice(from);
+            }
+        }
+    }
+    Some(all)
 }
 
 /// Communicators that used the same on the same ranks share one entry.

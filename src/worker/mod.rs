@@ -7,8 +7,11 @@
 
 mod affinity;
 mod barrier;
+mod buffers;
 mod check;
 mod data;
+pub mod floor;
+mod hosts;
 pub mod probe;
 mod rank;
 mod shared;
@@ -19,15 +22,17 @@ mod watchdog;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::gpu::cuda::{self, Context, Device};
 use crate::gpu::nvml::Management;
 use crate::gpu::{GpuError, communicator};
 use crate::nccl::is_variable;
 use crate::plan::env_set::Vars;
-use crate::record::visit::WorkerFacts;
+use crate::record::visit::{Loading, WorkerFacts};
 use crate::wire::{self, Event, Job, Received};
 use shared::Shared;
 use team::{Team, Wire};
@@ -50,7 +55,9 @@ pub fn run(fd: RawFd) -> ! {
             Err(error) => wire.end(&Event::WorkerError { message: format!("cannot map the ranks' memory: {error}") }),
         },
     };
-    let team = Arc::new(Team::new(wire.clone(), job, shared));
+    // SAFETY: as above.
+    let links = job.links.iter().map(|fd| TcpStream::from(unsafe { OwnedFd::from_raw_fd(*fd) })).collect();
+    let team = Arc::new(Team::new(wire.clone(), job, shared, links));
     watchdog::start(stdin, Arc::clone(&team));
     match measure(&team) {
         Ok(()) => wire.end(&Event::Done),
@@ -76,15 +83,21 @@ fn receive_job(stdin: &mut impl BufRead) -> Result<Job, String> {
 
 fn measure(team: &Team) -> Result<(), Box<Event>> {
     let starting = |error: GpuError| Box::new(Event::Failed { at: team.at(None), error });
+    let mut since = Instant::now();
+    let mut lap = || std::mem::replace(&mut since, Instant::now()).elapsed().as_secs_f64();
     let (_, devices) = cuda::devices().map_err(starting)?;
     let devices = ranks_devices(&team.job, &devices)?;
+    let driver = lap();
     let nccl = communicator::version().map_err(starting)?;
+    let library = lap();
     let own = &team.job.devices[team.job.ranks.start as usize..team.job.ranks.end as usize];
     let contexts = contexts(own).map_err(starting)?;
+    let loading = Loading { driver, library, contexts: lap() };
     let cpus: Vec<_> = team.job.cpus.iter().map(|wanted| affinity::possible(wanted.as_ref())).collect();
     let variables = std::env::vars().filter(|(name, _)| is_variable(name));
     team.wire.send(&Event::Hello {
         version: wire::VERSION,
+        loading,
         facts: WorkerFacts {
             pid: std::process::id(),
             nccl,
@@ -100,7 +113,7 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
         let states = management.iter().flat_map(|m| devices.iter().map(|d| m.state(&d.uuid))).collect();
         team.wire.send(&Event::Gpus { states });
     };
-    if team.job.ranks.start == 0 {
+    if team.job.ranks.start == team.job.host.start {
         report_gpus();
     }
     std::thread::scope(|scope| {
@@ -122,17 +135,23 @@ fn measure(team: &Team) -> Result<(), Box<Event>> {
     Ok(())
 }
 
+/// The GPUs of this host's ranks.
 fn ranks_devices(job: &Job, devices: &[Device]) -> Result<Vec<Device>, Box<Event>> {
     let find = |ordinal: &u32| devices.iter().find(|device| device.ordinal == *ordinal).cloned();
     let missing = |ordinal: &u32| {
         let message = format!("no GPU {ordinal}: the driver shows {} to this process", devices.len());
         Box::new(Event::WorkerError { message })
     };
-    if job.ranks.is_empty() || job.ranks.end as usize > job.devices.len() {
-        let message = format!("the job names ranks {:?} of {}", job.ranks, job.devices.len());
+    let (ranks, host) = (&job.ranks, &job.host);
+    let inside = host.start <= ranks.start && ranks.end <= host.end && host.end as usize <= job.devices.len();
+    if ranks.is_empty() || !inside {
+        let message = format!("the job names ranks {ranks:?} of {host:?} of {}", job.devices.len());
         return Err(Box::new(Event::WorkerError { message }));
     }
-    job.devices.iter().map(|ordinal| find(ordinal).ok_or_else(|| missing(ordinal))).collect()
+    job.devices[host.start as usize..host.end as usize]
+        .iter()
+        .map(|ordinal| find(ordinal).ok_or_else(|| missing(ordinal)))
+        .collect()
 }
 
 /// The context of each rank; those of different GPUs are created in parallel, since each takes some 0.3 s.

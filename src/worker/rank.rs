@@ -2,8 +2,9 @@
 
 use nccl_profiler_ncclsweep::recorder;
 
+use super::buffers::{Buffers, chain};
 use super::check::compare;
-use super::data::{CaseData, POISON};
+use super::data::POISON;
 use super::team::Team;
 use super::timing::{self, Call, InTurn};
 use super::turns;
@@ -11,14 +12,12 @@ use crate::collective::{Case, Mode, Placement};
 use crate::gpu::GpuError;
 use crate::gpu::communicator::{Communicator, UniqueId};
 use crate::gpu::cuda::{Context, DeviceBuffer, Event, Graph, GraphExec, Stream};
+use crate::gpu::register::Registered;
 use crate::record::visit::{Among, Checks, Doing, Phase, Replicate};
 use crate::stats::median_of;
 use crate::wire;
 
 type Result<T> = std::result::Result<T, GpuError>;
-
-/// Device memory for the outputs of checks: at most this much per rank, but always one output.
-const CHECKED_BYTES: usize = 64 << 20;
 
 /// Eager calls between two looks of the warm-up.
 const WARM_UP_CALLS: u32 = 10;
@@ -44,11 +43,7 @@ struct Rank<'a> {
     rank: u32,
     stream: Stream,
     marks: Vec<Event>,
-    /// What this rank sends, by index into [`Team::data`]. Uploaded once: nothing ever writes to it.
-    inputs: Vec<DeviceBuffer>,
-    recv: DeviceBuffer,
-    /// Outputs of a chain of checked all-reduces, side by side.
-    outputs: DeviceBuffer,
+    buffers: Buffers,
     host: Vec<u8>,
 }
 
@@ -60,16 +55,9 @@ impl<'a> Rank<'a> {
         let stream = Stream::create()?;
         let samples = team.job.cases.iter().map(|case| team.job.measure.samples(case.mode)).max().unwrap_or(0);
         let marks = (0..=samples.max(1)).map(|_| Event::create()).collect::<Result<_>>()?;
-        let largest = team.data.iter().map(CaseData::bytes).max().unwrap_or(0);
-        let most_outputs = team.data.iter().map(|data| data.bytes() * chain(team, data)).max().unwrap_or(0);
-        let recv = DeviceBuffer::alloc(largest)?;
-        let outputs = DeviceBuffer::alloc(most_outputs)?;
-        let inputs = team.data.iter().map(|data| DeviceBuffer::alloc(data.bytes())).collect::<Result<Vec<_>>>()?;
-        for (input, data) in inputs.iter().zip(&team.data) {
-            input.upload(&data.input(rank), stream)?;
-        }
+        let buffers = Buffers::alloc(team, rank, stream)?;
         team.meet(rank);
-        Ok(Self { team, rank, stream, marks, inputs, recv, outputs, host: Vec::new() })
+        Ok(Self { team, rank, stream, marks, buffers, host: Vec::new() })
     }
 
     fn leads(&self) -> bool {
@@ -103,17 +91,20 @@ impl<'a> Rank<'a> {
     fn measure_communicators(&mut self, index: u32, report_gpus: &dyn Fn()) -> Result<()> {
         self.begin(Phase::Init, index, None);
         let communicators = (0..self.team.job.in_turn).map(|_| self.join()).collect::<Result<Vec<_>>>()?;
+        let registered = communicators.iter().map(|one| self.register(*one)).collect::<Result<Vec<_>>>()?;
         let job = &self.team.job;
         let order = turns::order(job.cases.len(), job.measure.passes, job.salt ^ u64::from(index));
         for (place, case) in order.into_iter().enumerate() {
             self.measure_case(index, &communicators, case, place == 0)?;
         }
         self.meet();
-        if index + 1 == self.team.job.communicators && self.leads() {
+        if index + 1 == self.team.job.communicators && self.rank == self.team.job.host.start {
             // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
             report_gpus();
         }
         self.begin(Phase::Teardown, index, None);
+        self.note(Doing::Destroy);
+        registered.into_iter().try_for_each(Registered::undo)?;
         for communicator in communicators {
             self.note(Doing::Destroy);
             communicator.destroy()?;
@@ -132,23 +123,37 @@ impl<'a> Rank<'a> {
         Ok(communicator)
     }
 
+    /// Makes this rank's buffers known to a communicator, together with the other ranks.
+    fn register(&self, communicator: Communicator) -> Result<Registered> {
+        let register = self.team.job.register;
+        self.note(Doing::Register);
+        let registered = Registered::new(communicator, register, &self.buffers.all())?;
+        self.meet();
+        if !register.is_none() {
+            self.team.wire.send(&wire::Event::Registered { of: registered.of });
+        }
+        Ok(registered)
+    }
+
     fn measure_case(&mut self, index: u32, communicators: &[Communicator], case: usize, first: bool) -> Result<()> {
         let team = self.team;
         let of = &team.job.cases[case];
         let data_index = self.data_of(case);
-        let calls: Vec<Call> = communicators.iter().map(|one| self.call(*one, of, data_index)).collect();
+        let turns = self.buffers.turns(team, data_index, self.stream)?;
+        let calls = turns.iter().flat_map(|buffers| communicators.iter().map(|one| self.call(*one, of, *buffers)));
+        let calls: Vec<Call> = calls.collect();
         let in_turn = InTurn(&calls);
 
         self.begin(if first { Phase::First } else { Phase::WarmUp }, index, Some(case));
         let mut checks = Checks::default();
-        for (turn, call) in (0..).zip(&calls) {
-            self.fresh(of, data_index)?;
+        for (turn, call) in (0..).zip(&calls[..communicators.len()]) {
+            self.fresh(of, data_index, in_turn)?;
             self.observed(self.number(index) + turn, case, false, || {
                 call.enqueue()?;
                 self.synchronize()
             })?;
             // A path that spoils the very first call counts as spoiling data, though that call is not timed.
-            checks.add(self.check_output(of, data_index, Among::First, turn as usize)?);
+            checks.add(self.check_output(of, data_index, Among::First, turn as usize, call.recv)?);
         }
         self.begin(Phase::WarmUp, index, Some(case));
         let warm_up_calls = self.warm_up(in_turn)? + 1;
@@ -156,14 +161,14 @@ impl<'a> Rank<'a> {
         let measure = &team.job.measure;
         let (samples, seen) = match of.mode {
             Mode::Graph => self.time_graph(in_turn, index, case)?,
-            Mode::Stream => self.time(index, case, |this, samples| {
+            Mode::Stream => self.time(in_turn, index, case, |this, samples| {
                 let marks = &this.marks[..=samples];
                 timing::batches(in_turn, this.stream, measure.launches, marks)?;
-                between(marks, measure.launches)
+                timing::between(marks, measure.launches)
             })?,
-            Mode::Sync => self.time(index, case, |this, samples| {
+            Mode::Sync => self.time(in_turn, index, case, |this, samples| {
                 let mut micros = vec![0.0; samples];
-                timing::lone_calls(in_turn, &this.team.barrier, &mut micros)?;
+                timing::lone_calls(in_turn, &this.team.barrier, this.rank, &mut micros)?;
                 Ok(micros)
             })?,
         };
@@ -195,16 +200,14 @@ impl<'a> Rank<'a> {
         index * self.team.job.in_turn
     }
 
-    fn call(&self, communicator: Communicator, case: &Case, data: usize) -> Call {
-        let bytes = self.team.data[data].bytes();
-        let recv = self.recv.part(0, bytes);
+    fn call(&self, communicator: Communicator, case: &Case, [send, recv]: [DeviceBuffer; 2]) -> Call {
         let (rank, ranks) = (self.rank, self.team.ranks());
         Call {
             function: case.function,
             neighbours: ((rank + 1) % ranks, (rank + ranks - 1) % ranks),
             communicator,
             send: match case.placement {
-                Placement::OutOfPlace => self.inputs[data],
+                Placement::OutOfPlace => send,
                 Placement::InPlace => recv,
             },
             recv,
@@ -215,12 +218,13 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Prepares the receive buffer: poison, or the input where the all-reduce is in place.
-    fn fresh(&self, case: &Case, data: usize) -> Result<()> {
-        let recv = self.recv.part(0, self.team.data[data].bytes());
-        match case.placement {
-            Placement::OutOfPlace => recv.fill(POISON, self.stream)?,
-            Placement::InPlace => recv.copy_from(self.inputs[data], self.stream)?,
+    /// Prepares the receive buffers: poison, or the input where the all-reduce is in place.
+    fn fresh(&self, case: &Case, data: usize, calls: InTurn) -> Result<()> {
+        for Call { recv, .. } in calls.0.iter().step_by(self.team.job.in_turn as usize) {
+            match case.placement {
+                Placement::OutOfPlace => recv.fill(POISON, self.stream)?,
+                Placement::InPlace => recv.copy_from(self.buffers.inputs[data], self.stream)?,
+            }
         }
         self.synchronize()?;
         self.meet();
@@ -248,10 +252,10 @@ impl<'a> Rank<'a> {
         let measure = &self.team.job.measure;
         self.begin(Phase::Capture, index, Some(case));
         let graph = self.instantiate(|| self.stream.capture(|| calls.enqueue_times(measure.graph_length)))?;
-        let timed = self.time(index, case, |this, samples| {
+        let timed = self.time(calls, index, case, |this, samples| {
             let marks = &this.marks[..=samples];
             timing::replays(graph, this.stream, marks)?;
-            between(marks, measure.graph_length)
+            timing::between(marks, measure.graph_length)
         })?;
         self.meet();
         self.note(Doing::Destroy);
@@ -263,6 +267,7 @@ impl<'a> Rank<'a> {
     /// output, and that of its last is compared. All ranks end their stretches at the same places, which the seed chooses.
     fn time(
         &mut self,
+        calls: InTurn,
         index: u32,
         case: usize,
         take: impl Fn(&Self, usize) -> Result<Vec<f64>>,
@@ -272,12 +277,13 @@ impl<'a> Rank<'a> {
         let (mut samples, mut checks) = (Vec::with_capacity(measure.samples(of.mode)), Checks::default());
         self.begin(Phase::Timing, index, Some(case));
         for length in turns::stretches(measure, of, team.job.salt ^ (u64::from(index) << 32) ^ case as u64) {
-            self.fresh(of, data)?;
+            self.fresh(of, data, calls)?;
             self.note(Doing::Timing);
-            team.barrier.wait();
+            team.barrier.wait(self.rank);
             samples.extend(take(self, length)?);
             let last_call = samples.len() * measure.calls_per_sample(of.mode) - 1;
-            checks.add(self.check_output(of, data, Among::Timed, last_call)?);
+            let recv = calls.last_of(if of.mode == Mode::Sync { length } else { measure.calls_per_sample(of.mode) });
+            checks.add(self.check_output(of, data, Among::Timed, last_call, recv)?);
             self.meet();
         }
         Ok((samples, checks))
@@ -328,11 +334,17 @@ impl<'a> Rank<'a> {
 
     /// Compares the output of the last call, number `call` `among` others, where calls leave one: in place, they reduce what
     /// they reduced.
-    fn check_output(&mut self, case: &Case, data: usize, among: Among, call: usize) -> Result<Checks> {
+    fn check_output(
+        &mut self,
+        case: &Case,
+        data: usize,
+        among: Among,
+        call: usize,
+        output: DeviceBuffer,
+    ) -> Result<Checks> {
         if case.placement == Placement::InPlace {
             return Ok(Checks::default());
         }
-        let output = self.recv.part(0, self.team.data[data].bytes());
         let mut checks = self.download_and_compare(output, data)?;
         if let Some(wrong) = &mut checks.first_wrong {
             (wrong.among, wrong.call) = (among, call as u32);
@@ -347,8 +359,8 @@ impl<'a> Rank<'a> {
         let case = &team.job.cases[case_index];
         let bytes = team.data[data].bytes();
         let calls = chain(team, &team.data[data]);
-        let outputs = self.outputs.part(0, bytes * calls);
-        let input = self.inputs[data];
+        let outputs = self.buffers.outputs.part(0, bytes * calls);
+        let input = self.buffers.inputs[data];
         let enqueue_all = || {
             (0..calls).zip(in_turn.0.iter().cycle()).try_for_each(|(index, call)| {
                 let output = outputs.part(index * bytes, bytes);
@@ -401,16 +413,6 @@ impl<'a> Rank<'a> {
         outputs.download(host, self.stream)?;
         Ok(compare(&self.team.data[data], self.rank, host))
     }
-}
-
-/// All-reduces of one checked chain: as many as a timed graph has, as far as their outputs fit.
-fn chain(team: &Team, data: &CaseData) -> usize {
-    (CHECKED_BYTES / data.bytes().max(1)).clamp(1, team.job.measure.graph_length.max(1) as usize)
-}
-
-/// Microseconds of one call between every two marks.
-fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>> {
-    marks.windows(2).map(|pair| Ok(pair[1].micros_since(pair[0])? / f64::from(calls))).collect()
 }
 
 /// Whether the median of the last looks is that of the looks before them.

@@ -4,6 +4,7 @@
 //! Every word is atomic, so that a rank that is gone in the middle of a write leaves nothing undefined to the others. Order
 //! comes from the barrier: who reads what another has written met it in between.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,12 +15,17 @@ use crate::wire::Job;
 
 /// Words of a cache line: what different ranks write at once does not share one.
 const LINE: usize = 8;
+/// The word of a rank that tells whether it has stored anything that other hosts do not have.
+const STORED: usize = 1;
 /// Words of a unique id.
 const ID: usize = 16;
 /// Words for the first wrong element of a rank, as text.
 const ELEMENT: usize = 64;
 /// Words of what a rank's checks found: outputs, wrong ones, length of the text, the text.
 const CHECKS: usize = 3 + ELEMENT;
+
+/// Words that the first rank's host tells the others at every barrier: where the team is, whether the warm-up has settled, the id.
+pub(super) const HEAD: usize = 2 + ID;
 
 /// The block.
 #[derive(Clone, Copy)]
@@ -39,7 +45,7 @@ impl Layout {
     const ID: usize = 3 * LINE;
     const RANKS: usize = Self::ID + ID;
 
-    /// Words of one rank: what it is doing, its checks, its samples, up to the next line.
+    /// Words of one rank: what it is doing and whether it has stored anything, its checks, its samples, up to the next line.
     const fn of_rank(samples: usize) -> usize {
         (LINE + CHECKS + 1 + samples).next_multiple_of(LINE)
     }
@@ -113,8 +119,52 @@ impl Shared {
         UniqueId::try_from(bytes).expect("an id has as many bytes as are kept")
     }
 
+    /// What the host of rank 0 tells the others.
+    pub(super) fn head(&self) -> [u64; HEAD] {
+        let mut head = [0; HEAD];
+        let words = [self.at(), self.settled()].into_iter().chain(&self.words[Layout::ID..][..ID]);
+        head.iter_mut().zip(words).for_each(|(word, from)| *word = from.load(Ordering::Relaxed));
+        head
+    }
+
+    /// Takes what the host of rank 0 told.
+    pub(super) fn set_head(&self, head: &[u64; HEAD]) {
+        let words = [self.at(), self.settled()].into_iter().chain(&self.words[Layout::ID..][..ID]);
+        words.zip(head).for_each(|(word, told)| word.store(*told, Ordering::Relaxed));
+    }
+
+    /// What these ranks have stored since it was last taken: the number of a rank, its checks and samples, the next rank's.
+    pub(super) fn take_stored(&self, ranks: Range<u32>) -> Vec<u64> {
+        let stored = ranks.filter(|rank| self.rank(*rank)[STORED].swap(0, Ordering::Relaxed) != 0);
+        let parts = stored.flat_map(|rank| {
+            let words = self.rank(rank)[LINE..].iter().map(|word| word.load(Ordering::Relaxed));
+            std::iter::once(u64::from(rank)).chain(words)
+        });
+        parts.collect()
+    }
+
+    /// Takes what ranks of another host have stored; false when it is not that.
+    pub(super) fn put_stored(&self, told: &[u64], here: &Range<u32>) -> bool {
+        let part = 1 + Layout::of_rank(self.samples) - LINE;
+        let ranks = told.chunks(part).map(|part| u32::try_from(part[0]).unwrap_or(u32::MAX));
+        if !told.len().is_multiple_of(part) || !ranks.clone().all(|r| (r as usize) < self.ranks && !here.contains(&r)) {
+            return false;
+        }
+        for (rank, part) in ranks.zip(told.chunks(part)) {
+            let words = self.rank(rank)[LINE..].iter().zip(&part[1..]);
+            words.for_each(|(word, told)| word.store(*told, Ordering::Relaxed));
+        }
+        true
+    }
+
+    /// The most words that [`take_stored`](Self::take_stored) gives for all ranks.
+    pub(super) fn most_stored(&self) -> usize {
+        self.ranks * (1 + Layout::of_rank(self.samples) - LINE)
+    }
+
     /// Stores the samples of a region.
     pub(super) fn store_samples(&self, rank: u32, samples: &[f64]) {
+        self.rank(rank)[STORED].store(1, Ordering::Relaxed);
         let words = &self.rank(rank)[LINE + CHECKS..];
         words[0].store(samples.len() as u64, Ordering::Relaxed);
         for (word, sample) in words[1..].iter().zip(samples) {
@@ -138,6 +188,7 @@ impl Shared {
 
     /// Stores what a rank's checks found.
     pub(super) fn store_checks(&self, rank: u32, checks: &Checks) {
+        self.rank(rank)[STORED].store(1, Ordering::Relaxed);
         let words = &self.rank(rank)[LINE..][..CHECKS];
         words[0].store(checks.outputs, Ordering::Relaxed);
         words[1].store(checks.wrong, Ordering::Relaxed);
@@ -201,9 +252,12 @@ mod tests {
             devices,
             cpus: Vec::new(),
             ranks: 0..1,
+            host: 0..ranks as u32,
+            links: Vec::new(),
             memory: None,
             communicators: 1,
             in_turn: 1,
+            register: Default::default(),
             measure,
             salt: 0,
         }

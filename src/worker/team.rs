@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,9 +11,11 @@ use nccl_profiler_ncclsweep::recorder;
 
 use super::barrier::Barrier;
 use super::data::{self, CaseData};
+use super::hosts::Hosts;
 use super::shared::Shared;
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
+use crate::nccl::shm;
 use crate::proof::Used;
 use crate::record::visit::{At, Checks, Doing, Phase, RanksDoing, UsedBy};
 use crate::wire::{self, Event, Job};
@@ -56,8 +59,12 @@ fn end_group() {
     let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGKILL);
 }
 
-/// Ends the process without exit handlers.
+/// Ends the process without exit handlers. After a failure communicators are not destroyed, and NCCL does not remove what it
+/// shares through `/dev/shm`: that goes here.
 fn end_process(status: i32) -> ! {
+    if status != 0 {
+        shm::remove(shm::held_here());
+    }
     // SAFETY: `_exit` takes no memory and never returns.
     unsafe { nix::libc::_exit(status) }
 }
@@ -75,12 +82,14 @@ pub(super) struct Team {
 }
 
 impl Team {
-    pub(super) fn new(wire: Wire, job: Job, shared: Shared) -> Self {
+    pub(super) fn new(wire: Wire, job: Job, shared: Shared, others: Vec<TcpStream>) -> Self {
         let ranks = job.devices.len() as u32;
+        let here = job.host.len() as u32;
+        let hosts = (here < ranks).then(|| Hosts::new(&job, shared, others));
         Self {
             wire,
             data: data::for_cases(&job.cases, ranks, job.salt),
-            barrier: Barrier::new(ranks, shared.barrier()),
+            barrier: Barrier::new(here, shared.barrier(), hosts),
             shared,
             hashes: Mutex::default(),
             job,
@@ -116,12 +125,13 @@ impl Team {
     /// Waits for the other ranks.
     pub(super) fn meet(&self, rank: u32) {
         self.note(rank, Doing::Barrier);
-        self.barrier.wait();
+        self.barrier.wait(rank);
     }
 
-    /// What all ranks are doing, those of other workers too.
+    /// What all ranks of this host are doing, those of other workers too.
     pub(super) fn doing(&self) -> Vec<RanksDoing> {
-        RanksDoing::of(self.shared.doing())
+        let here = |(rank, _): &(u32, Doing)| self.job.host.contains(rank);
+        RanksDoing::of((0..).zip(self.shared.doing()).filter(here))
     }
 
     /// Sent by the thread that has the failure, after which the process is gone.

@@ -42,6 +42,11 @@ impl InTurn<'_> {
     pub(super) fn enqueue_times(self, times: u32) -> Result<(), GpuError> {
         self.0.iter().cycle().take(times as usize).try_for_each(Call::enqueue)
     }
+
+    /// Where the last of `times` calls leaves its output.
+    pub(super) fn last_of(self, times: usize) -> DeviceBuffer {
+        self.0[(times - 1) % self.0.len()].recv
+    }
 }
 
 /// Mode `graph`: a replay between every two marks. The replay before the first mark aligns the ranks, so that no launch
@@ -56,23 +61,48 @@ pub(super) fn replays(graph: GraphExec, stream: Stream, marks: &[Event]) -> Resu
 
 /// Mode `stream`: `launches` back to back between every two marks. The batch before the first mark aligns the ranks.
 pub(super) fn batches(calls: InTurn, stream: Stream, launches: u32, marks: &[Event]) -> Result<(), GpuError> {
+    batches_of(|| calls.enqueue_times(launches), stream, marks)
+}
+
+/// The same of anything that can be enqueued.
+#[inline]
+pub(super) fn batches_of(
+    enqueue: impl Fn() -> Result<(), GpuError>,
+    stream: Stream,
+    marks: &[Event],
+) -> Result<(), GpuError> {
     for mark in marks {
-        calls.enqueue_times(launches)?;
+        enqueue()?;
         mark.record(stream)?;
     }
     stream.synchronize()
 }
 
 /// Mode `sync`: lone calls, each from a common barrier to this rank's completion, in µs of the host's raw clock.
-pub(super) fn lone_calls(calls: InTurn, barrier: &Barrier, micros: &mut [f64]) -> Result<(), GpuError> {
+pub(super) fn lone_calls(calls: InTurn, barrier: &Barrier, rank: u32, micros: &mut [f64]) -> Result<(), GpuError> {
     for (slot, call) in micros.iter_mut().zip(calls.0.iter().cycle()) {
-        barrier.wait();
+        barrier.wait(rank);
         let start = raw_clock_us();
         call.enqueue()?;
         call.stream.synchronize()?;
         *slot = raw_clock_us() - start;
     }
     Ok(())
+}
+
+/// Lone calls of one rank that waits for nobody, in µs of the host's raw clock.
+pub(super) fn lone(call: impl Fn() -> Result<(), GpuError>, micros: &mut [f64]) -> Result<(), GpuError> {
+    for slot in micros {
+        let start = raw_clock_us();
+        call()?;
+        *slot = raw_clock_us() - start;
+    }
+    Ok(())
+}
+
+/// Microseconds of one call between every two marks.
+pub(super) fn between(marks: &[Event], calls: u32) -> Result<Vec<f64>, GpuError> {
+    marks.windows(2).map(|pair| Ok(pair[1].micros_since(pair[0])? / f64::from(calls))).collect()
 }
 
 /// Microseconds of `CLOCK_MONOTONIC_RAW`, which no time daemon slews.

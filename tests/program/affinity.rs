@@ -54,3 +54,13 @@ fn lists_of_cpus_are_one_for_all_or_one_for_each_rank() {
     Program::least("--cpu-affinity 0/0/0").run().exits(2).tells("3 lists for 2 ranks");
     Program::least("--cpu-affinity far").run().exits(2).tells("is no list of CPUs");
 }
+
+#[test]
+fn ranks_that_are_processes_are_bound_as_threads_are() {
+    let both = Program::least("--launch threads,processes --cpu-affinity 0").keeping(OUT).run().document();
+    for visit in &both.visits {
+        let bound = &visit.worker.as_ref().unwrap().cpus;
+        let bound: Vec<_> = bound.iter().map(|cpus| cpus.as_ref().map(ToString::to_string)).collect();
+        assert_eq!(bound, [Some("0".to_owned()), Some("0".to_owned())], "{:?}", visit.arm);
+    }
+}

@@ -14,12 +14,21 @@ use crate::support::{OUT, Program, document, entries, executable};
 const ARGUMENTS: &str = "--emulate --gpus 4 --sizes 7168x1/4 --rounds 4 --communicators 2 --seed 11 --out run";
 
 /// Starts the program in `home` without waiting for it.
-fn start(home: &Path) -> Child {
+fn start(home: &Path, more: &str) -> Child {
+    start_as(Path::new(executable()), home, more)
+}
+
+fn start_as(executable: &Path, home: &Path, more: &str) -> Child {
     std::fs::create_dir(home.join("tmp")).unwrap();
-    let mut command = Command::new(executable());
+    let mut command = Command::new(executable);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", home).env("TMPDIR", home.join("tmp")).current_dir(home);
-    command.args(ARGUMENTS.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command
+        .args(ARGUMENTS.split_whitespace().chain(more.split_whitespace()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Waits until `visits` visits are recorded.
@@ -44,7 +53,7 @@ fn figures(run: &Run) -> String {
 fn an_interrupted_run_keeps_its_visits_and_completes_to_the_cells_of_an_uninterrupted_one() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join(OUT);
-    let child = start(home.path());
+    let child = start(home.path(), "");
     wait_for(&folder, 3);
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -74,4 +83,59 @@ fn a_torn_last_line_is_cut_off_said_and_measured_again() {
     let resumed = Program::emulated("").args(["--resume", ran.folder().to_str().unwrap()]).run();
     resumed.tells("7 visits kept");
     assert_eq!(figures(&ran.document()), figures(&before));
+}
+
+#[test]
+fn a_run_that_was_stopped_for_longer_than_its_deadline_goes_on_and_blames_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(OUT);
+    let child = start(home.path(), "--deadline 2s");
+    let signal = |signal: Signal| kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    wait_for(&folder, 2);
+    signal(Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(4));
+    signal(Signal::SIGCONT);
+    let output = child.wait_with_output().unwrap();
+    let run = document(&folder);
+    let outcomes: Vec<_> = run.visits.iter().map(|visit| &visit.outcome).collect();
+    assert!(run.visits.len() == 8 && outcomes.iter().all(|outcome| outcome.is_completed()), "{outcomes:?}\n{output:?}");
+}
+
+#[test]
+fn a_run_whose_executable_is_replaced_goes_on_with_the_one_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let own = home.path().join("ncclsweep");
+    std::fs::copy(executable(), &own).unwrap();
+    let child = start_as(&own, home.path(), "--wrap env");
+    wait_for(&home.path().join(OUT), 1);
+    let other = home.path().join("other");
+    std::fs::write(&other, "#!/bin/sh\nexit 7\n").unwrap();
+    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::rename(&other, &own).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let run = document(&home.path().join(OUT));
+    let completed = run.visits.iter().filter(|visit| visit.outcome.is_completed()).count();
+    assert_eq!(completed, 8, "{output:?}");
+}
+
+#[test]
+fn a_journal_that_ends_anywhere_is_continued_to_the_cells_of_a_whole_run() {
+    let arguments = "--gpus 2 --sizes 7168x1 --rounds 2 --communicators 1 --samples 2 --chain 2 --seed 11";
+    let whole = Program::emulated(arguments).keeping(OUT).run();
+    let journal = std::fs::read(whole.folder().join("journal.jsonl")).unwrap();
+    let lines: Vec<usize> = journal.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    assert_eq!(lines.len(), 5, "a header and four visits");
+    // Before the end of a line, at its end, behind it, and in the middle of the next.
+    let ends = lines.windows(2).flat_map(|pair| [pair[0] + 1, (pair[0] + pair[1]) / 2, pair[1]]);
+    for end in ends.chain([journal.len()]) {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(OUT);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("journal.jsonl"), &journal[..end]).unwrap();
+        let resumed = Program::emulated("").args(["--resume", folder.to_str().unwrap()]).run();
+        let (ended, resumed) = ((resumed.code, resumed.stderr), document(&folder));
+        assert_eq!(ended.0, whole.code, "cut at byte {end}: {}", ended.1);
+        assert!(resumed.complete, "cut at byte {end}");
+        assert_eq!(figures(&resumed), figures(&whole.document()), "cut at byte {end}");
+    }
 }

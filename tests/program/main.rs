@@ -14,6 +14,7 @@ mod output;
 mod pairs;
 mod processes;
 mod settings;
+mod stdout;
 mod support;
 mod takeaway;
 mod topo;

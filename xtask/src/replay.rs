@@ -119,7 +119,9 @@ fn rounds(journal: &Journal, plan: &Plan, alone: &Plan, set: usize) -> Result<Ve
 
 fn row(folder: &Path, plan: &Plan, rounds: &[Round]) -> Result<Vec<String>> {
     let counts = cut(plan, rounds)?;
-    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+    // The machine's folder and the run's: runs of several machines have the same names.
+    let parts: Vec<_> = folder.components().rev().take(2).map(|part| part.as_os_str().to_string_lossy()).collect();
+    let name = parts.into_iter().rev().collect::<Vec<_>>().join("/");
     let mut sorted = counts.rounds.clone();
     sorted.sort_unstable();
     let number = |value: Option<&u32>| value.map_or_else(|| "-".into(), u32::to_string);

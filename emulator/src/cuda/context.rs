@@ -83,6 +83,26 @@ extern "C" fn cuCtxPushCurrent_v2(context: Handle) -> u32 {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: c_uint) -> u32 {
+    let enable = || {
+        let (device, peer) = (current()?, device_of_context(peer)?);
+        let mut engine = lock();
+        let gpu = |device: usize| engine.devices[device].gpu;
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        if !engine.settings.machine.peer_access(gpu(device), gpu(peer)) {
+            return Err(super::PEER_ACCESS_UNSUPPORTED);
+        }
+        if !engine.devices[device].reaches.insert(peer) {
+            return Err(super::PEER_ACCESS_ALREADY_ENABLED);
+        }
+        Ok(())
+    };
+    code(enable())
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cuCtxGetApiVersion(context: Handle, version: *mut c_uint) -> u32 {
     match device_of_context(context) {
         Ok(_) => give(version, Ok(3020)),

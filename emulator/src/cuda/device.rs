@@ -165,7 +165,7 @@ extern "C" fn cuDeviceGetP2PAttribute(value: *mut c_int, attribute: c_uint, devi
     give(value, answer())
 }
 
-const ERRORS: [(u32, &CStr, &CStr); 20] = [
+const ERRORS: [(u32, &CStr, &CStr); 24] = [
     (0, c"CUDA_SUCCESS", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (2, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
@@ -174,10 +174,14 @@ const ERRORS: [(u32, &CStr, &CStr); 20] = [
     (100, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
     (101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
     (201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
+    (217, c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", c"peer access is not supported between these two devices"),
+    (218, c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
     (400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
     (401, c"CUDA_ERROR_ILLEGAL_STATE", c"the operation cannot be performed in the present state"),
+    (500, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
     (600, c"CUDA_ERROR_NOT_READY", c"device not ready"),
     (700, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
+    (704, c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", c"peer access is already enabled"),
     (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
     (801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
     (802, c"CUDA_ERROR_SYSTEM_NOT_READY", c"system not yet initialized"),

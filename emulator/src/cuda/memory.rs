@@ -14,20 +14,22 @@ use crate::engine::{View, Work, lock, over_bus};
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAlloc_v2(address: *mut u64, len: usize) -> u32 {
-    let allocate = || {
-        let mut engine = lock();
-        let device = healthy(&engine)?;
-        forbid_while_capturing(&mut engine)?;
-        if len == 0 {
-            return Err(INVALID_VALUE);
-        }
-        if engine.devices[device].used.saturating_add(len as u64) > engine.settings.machine.gpu.memory {
-            return Err(OUT_OF_MEMORY);
-        }
-        engine.devices[device].used += len as u64;
-        Ok(engine.memory.allocate(device, len))
-    };
-    give(address, allocate())
+    give(address, allocate(len))
+}
+
+/// Memory of the current device.
+pub(crate) fn allocate(len: usize) -> Cu<u64> {
+    let mut engine = lock();
+    let device = healthy(&engine)?;
+    forbid_while_capturing(&mut engine)?;
+    if len == 0 {
+        return Err(INVALID_VALUE);
+    }
+    if engine.devices[device].used.saturating_add(len as u64) > engine.settings.machine.gpu.memory {
+        return Err(OUT_OF_MEMORY);
+    }
+    engine.devices[device].used += len as u64;
+    Ok(engine.memory.allocate(device, len))
 }
 
 #[unsafe(no_mangle)]
@@ -87,6 +89,18 @@ extern "C" fn cuMemAllocHost_v2(address: *mut *mut c_void, len: usize) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostAlloc(address: *mut *mut c_void, len: usize, _flags: c_uint) -> u32 {
     cuMemAllocHost_v2(address, len)
+}
+
+/// Whether an address lies in a pinned buffer.
+pub(super) fn is_pinned(address: u64) -> bool {
+    let pinned = PINNED.lock().unwrap_or_else(PoisonError::into_inner);
+    pinned.iter().any(|(start, len)| (*start as u64..(*start + *len) as u64).contains(&address))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemHostGetDevicePointer_v2(device: *mut u64, host: *mut c_void, flags: c_uint) -> u32 {
+    let known = flags == 0 && is_pinned(host as u64);
+    give(device, super::current().and(if known { Ok(host as u64) } else { Err(INVALID_VALUE) }))
 }
 
 #[unsafe(no_mangle)]

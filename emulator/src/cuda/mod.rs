@@ -4,8 +4,11 @@ mod context;
 mod device;
 mod event;
 mod graph;
+mod kernel;
 mod memory;
 mod stream;
+
+pub(crate) use memory::allocate;
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -26,6 +29,10 @@ pub(crate) const NOT_INITIALIZED: CuError = CuError(3);
 pub(crate) const NO_DEVICE: CuError = CuError(100);
 pub(crate) const INVALID_DEVICE: CuError = CuError(101);
 pub(crate) const INVALID_CONTEXT: CuError = CuError(201);
+pub(crate) const INVALID_PTX: CuError = CuError(218);
+pub(crate) const PEER_ACCESS_UNSUPPORTED: CuError = CuError(217);
+pub(crate) const NOT_FOUND: CuError = CuError(500);
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: CuError = CuError(704);
 pub(crate) const INVALID_HANDLE: CuError = CuError(400);
 pub(crate) const NOT_READY: CuError = CuError(600);
 pub(crate) const CAPTURE_UNSUPPORTED: CuError = CuError(900);

@@ -10,9 +10,11 @@ mod elsewhere;
 mod memory;
 mod reduce;
 mod rendezvous;
+mod side;
 mod slab;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) use batch::{Batch, Part};
@@ -20,6 +22,7 @@ pub(crate) use data::View;
 pub(crate) use memory::Memory;
 pub(crate) use reduce::{Dtype, Operation};
 pub(crate) use rendezvous::{Collective, Group};
+pub(crate) use side::Side;
 pub(crate) use slab::{Kind, Slab};
 pub(crate) use stream::{Capture, Event, Graph, Stream, Work, await_event, drain, over_bus};
 
@@ -34,6 +37,8 @@ pub(crate) struct Device {
     pub retained: u32,
     /// The stream that handle 0 names, made on first use.
     pub default_stream: Option<usize>,
+    /// Devices whose memory its context may reach into.
+    pub reaches: BTreeSet<usize>,
     /// Fell off the bus.
     pub lost: bool,
 }
@@ -52,6 +57,8 @@ pub(crate) struct Engine {
     memo: Vec<rendezvous::Memo>,
     /// Copies to the host so far.
     copies: u64,
+    /// Kernels that wait for a flag.
+    waiting: Vec<side::Waiting>,
     /// Streams whose head may have become ready.
     ready: Vec<usize>,
 }
@@ -71,6 +78,7 @@ impl Engine {
             groups: Slab::new(Kind::Communicator),
             memo: Vec::new(),
             copies: 0,
+            waiting: Vec::new(),
             ready: Vec::new(),
         }
     }

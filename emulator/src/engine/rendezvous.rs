@@ -309,7 +309,11 @@ impl Engine {
         Some(slow)
     }
 
-    fn lose_gpu(&mut self, stream: usize) {
+    pub(super) fn fail_with_illegal_address(&mut self, stream: usize) {
+        self.fail(stream, ILLEGAL_ADDRESS);
+    }
+
+    pub(super) fn lose_gpu(&mut self, stream: usize) {
         let device = self.streams[stream].device;
         self.devices[device].lost = true;
         let gpu = self.devices[device].gpu;

@@ -207,6 +207,49 @@ extern "C" fn ncclCommAbort(comm: Handle) -> u32 {
     if comm.is_null() { 0 } else { code(comm::abort(comm)) }
 }
 
+/// Memory as the driver gives it: what sets NCCL's own apart is that peers map it.
+#[unsafe(no_mangle)]
+extern "C" fn ncclMemAlloc(memory: *mut *mut c_void, len: usize) -> u32 {
+    match crate::cuda::allocate(len) {
+        Ok(address) => give(memory, Ok(address as *mut c_void)),
+        Err(_) => UNHANDLED_CUDA.0,
+    }
+}
+
+/// A handle for buffers that kernels would use without a copy. None of it changes a time here.
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommRegister(comm: Handle, memory: *mut c_void, len: usize, handle: *mut Handle) -> u32 {
+    let known =
+        comm::find(comm).and_then(|_| if memory.is_null() || len == 0 { Err(INVALID_ARGUMENT) } else { Ok(()) });
+    give(handle, known.map(|()| memory))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommDeregister(comm: Handle, _handle: Handle) -> u32 {
+    code(comm::find(comm).map(|_| ()))
+}
+
+/// Symmetric memory needs direct access between all GPUs; without it the handle stays what it was, and that is no error.
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommWindowRegister(
+    comm: Handle,
+    memory: *mut c_void,
+    len: usize,
+    window: *mut Handle,
+    _flags: c_int,
+) -> u32 {
+    match comm::find(comm) {
+        Ok(comm) if memory.is_null() || len == 0 || !comm.plan.is_direct() => 0,
+        Ok(_) => give(window, Ok(memory)),
+        Err(error) => error.0,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommWindowDeregister(comm: Handle, _window: Handle) -> u32 {
+    code(comm::find(comm).map(|_| ()))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommGetAsyncError(comm: Handle, error: *mut u32) -> u32 {
     give(error, comm::find(comm).map(|comm| comm.async_error()))

@@ -126,6 +126,12 @@ impl Plan {
         (hosts.len(), own)
     }
 
+    /// Whether every two ranks reach into each other's memory.
+    pub(crate) fn is_direct(&self) -> bool {
+        let direct = |way| matches!(way, Transport::SameGpu | Transport::Nvlink | Transport::Pcie);
+        (0..self.ranks()).all(|a| (0..self.ranks()).all(|b| a == b || direct(self.transport(a, b))))
+    }
+
     /// How two ranks talk.
     pub(crate) fn transport(&self, a: usize, b: usize) -> Transport {
         if self.homes[a].host != self.homes[b].host {

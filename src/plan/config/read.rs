@@ -20,7 +20,7 @@ use crate::plan::schedule::Rounds;
 use crate::plan::settings;
 
 /// What may stand at the top of a file.
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 22] = [
     "note",
     "sizes",
     "dtype",
@@ -36,6 +36,8 @@ pub(super) const KEYS: [&str; 20] = [
     "ranks",
     "launch",
     "alive",
+    "register",
+    "cpu-affinity",
     "clean-env",
     "expect",
     "base",
@@ -123,6 +125,8 @@ impl<'a> Reader<'a> {
             "ranks" => config.ranks = Some(self.count(name, value, 1024)?),
             "launch" => config.launch = Some(self.list(name, value, "[\"threads\", \"processes\"]")?),
             "alive" => config.alive = Some(self.numbers(name, value, 0..=MOST_ALIVE)?),
+            "register" => config.register = Some(self.list(name, value, "[\"none\", \"symmetric\"]")?),
+            "cpu-affinity" => config.cpu_affinity = Some(self.parsed(name, value, "\"near\"", str::parse)?),
             "clean-env" => config.clean_env = Some(self.boolean(name, value)?),
             // Its names are looked up when all sets are known.
             "expect" => {}

@@ -26,6 +26,9 @@ time-limit = "2min"
 seed = 0xFF
 gpus = 8
 ranks = 8
+launch = ["threads", "processes"]
+alive = [0, 1]
+cpu-affinity = "near"
 clean-env = true
 expect = ["ll", "NTHREADS=512+ALGO=Tree"]
 
@@ -57,6 +60,8 @@ fn every_setting_is_read() {
     assert_eq!(config.tolerance, Some("3%".parse().unwrap()));
     assert_eq!(config.time_limit, Some(Duration::from_secs(120)));
     assert_eq!(config.seed, Some(255));
+    assert_eq!(config.launch, Some(vec![Launch::Threads, Launch::Processes]));
+    assert_eq!((config.alive.clone(), config.cpu_affinity.clone()), (Some(vec![0, 1]), Some(CpuAffinity::Near)));
     assert_eq!((config.gpus, config.ranks, config.clean_env), (Some(8), Some(8), Some(true)));
     assert_eq!(config.note.as_deref(), Some("everything at once"));
     assert_eq!(config.base.to_string(), "NCCL_DEBUG=WARN");
@@ -106,6 +111,7 @@ fn a_wrong_file_is_told_what_and_where() {
         ("in-place = \"yes\"", "`in-place` has the wrong type", "\"yes\""),
         ("rounds = 0", "`rounds` is out of range", "0"),
         ("rounds = \"some\"", "rounds: `some` is no number of rounds", "\"some\""),
+        ("cpu-affinity = \"far\"", "cpu-affinity: `far` is no list of CPUs, e.g. 0-15,64-79", "\"far\""),
         ("communicators = -1", "`communicators` is out of range", "-1"),
         ("communicators = 2.5", "`communicators` has the wrong type", "2.5"),
         ("tolerance = 0.05", "`tolerance` has the wrong type", "0.05"),

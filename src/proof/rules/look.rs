@@ -122,11 +122,12 @@ impl<'a> Look<'a> {
         self.evidence.read.as_ref()?.transports(self.evidence.ranks(), self.evidence.communicators)
     }
 
-    /// How pairs on different GPUs are connected: ranks on one GPU reach each other whatever is set.
+    /// How pairs on different GPUs of one host are connected: ranks on one GPU, and those on different hosts, reach each other
+    /// whatever is set.
     pub fn pairs(&self) -> Option<Pairs<'a>> {
         let device = |rank: u32| self.evidence.devices.get(rank as usize);
         let mut pairs = self.all_pairs()?;
-        pairs.retain(|(from, to), _| device(*from) != device(*to));
+        pairs.retain(|(from, to), _| device(*from) != device(*to) && self.evidence.on_one_host(*from, *to));
         Some(pairs)
     }
 
@@ -136,7 +137,9 @@ impl<'a> Look<'a> {
             return Outcome::new(State::Unverified, "the log does not tell how every pair is connected");
         };
         if pairs.is_empty() {
-            return Outcome::new(State::NoEffectHere, "all ranks share one GPU");
+            let several = self.ranks().any(|rank| !self.evidence.on_one_host(0, rank));
+            let why = if several { "no two GPUs are in one host" } else { "all ranks share one GPU" };
+            return Outcome::new(State::NoEffectHere, why);
         }
         let of_rank = |rank: u32| {
             let sends = pairs.iter().filter(|((from, _), _)| *from == rank);

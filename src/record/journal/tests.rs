@@ -148,6 +148,26 @@ fn a_folder_takes_one_run_and_one_writer() {
 }
 
 #[test]
+fn a_folder_whose_run_was_killed_before_it_began_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = written(folder.path(), 0).header;
+    let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
+    assert!(bytes.starts_with(BEGINNING));
+    for kept in [0, 1, BEGINNING.len() + 1, bytes.len() - 1] {
+        std::fs::write(folder.path().join(FILE), &bytes[..kept]).unwrap();
+        let error = Journal::reopen(folder.path()).unwrap_err();
+        assert!(error.next_step().unwrap().contains("start it anew"), "{error}");
+        drop(Journal::create(folder.path(), &whole).unwrap());
+        assert_eq!(Journal::open(folder.path()).unwrap().1, whole, "{kept} bytes were there");
+    }
+    for other in ["{}", "notes of mine", "{\"header\":1}\n"] {
+        std::fs::write(folder.path().join(FILE), other).unwrap();
+        assert!(Journal::create(folder.path(), &whole).unwrap_err().message().contains("already holds"), "{other}");
+        assert_eq!(std::fs::read_to_string(folder.path().join(FILE)).unwrap(), other);
+    }
+}
+
+#[test]
 fn a_visit_that_cannot_be_written_is_no_entry_and_the_next_step_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let run = written(folder.path(), 1);

@@ -3,7 +3,13 @@ use crate::record::fixture;
 use crate::record::run::Run;
 use crate::record::visit::{At, Phase};
 
-const DEFAULT: Arm = Arm { set: 0, library: 0, launch: crate::plan::schedule::Launch::Threads, alive: 0 };
+const DEFAULT: Arm = Arm {
+    set: 0,
+    library: 0,
+    launch: crate::plan::schedule::Launch::Threads,
+    alive: 0,
+    register: crate::plan::register::Register::None,
+};
 const LL: Arm = Arm { set: 1, ..DEFAULT };
 
 /// Six rounds of two sets at four sizes; `pcie-ll` takes 0.6 of the default's time, communicators differ a little.

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 
@@ -16,7 +18,7 @@ fn shells(scripts: &[&str], memory: Option<&OwnedFd>) -> Crew<String> {
 }
 
 fn hear(crew: &Crew<String>) -> (usize, Received<String>) {
-    match crew.hear(Instant::now() + SOON, || false) {
+    match crew.hear(&Awake::start(), SOON, || false) {
         (place, Heard::Received(received)) => (place, received),
         other => panic!("{other:?}"),
     }

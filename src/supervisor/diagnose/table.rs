@@ -180,12 +180,14 @@ pub(super) const ROWS: &[Row] = &[
         next: "`nvidia-smi` tells whether it answers; `nvidia-smi -pm 1` keeps GPUs set up; a wedged GPU needs a reset",
     },
     Row {
-        sign: "SIGSEGV with a very small NCCL_BUFFSIZE",
+        sign: "SIGSEGV or CUDA's `invalid argument` with a very small NCCL_BUFFSIZE",
         holds: |signs| {
             let tiny = |value: &str| crate::nccl::number::strtoll(value).value < 4096;
-            signs.signal("SIGSEGV") && signs.variable("NCCL_BUFFSIZE").is_some_and(tiny)
+            // Seen with 2.21.5 on two H200: the error of a communicator's init, or the crash of a caller that went on.
+            let failed = signs.signal("SIGSEGV") || signs.says(&["cuda failure 1 'invalid argument'"]);
+            failed && signs.variable("NCCL_BUFFSIZE").is_some_and(tiny)
         },
-        meaning: "NCCL crashes with buffers of a few bytes: it reads `4M` as 4",
+        meaning: "NCCL cannot work with buffers of a few bytes: it reads `4M` as 4",
         next: "write the number of bytes: NCCL_BUFFSIZE=4194304",
     },
     Row {
@@ -201,15 +203,17 @@ pub(super) const ROWS: &[Row] = &[
         next: "`dmesg | grep -iE 'xid|iommu|dmar'` shows refused accesses; compare with a set with NCCL_P2P_DISABLE=1",
     },
     Row {
-        sign: "`Could not find real path of /sys/class/pci_bus/…`",
-        holds: |signs| signs.says(&["could not find real path of /sys"]),
-        meaning: "the PCIe tree is hidden, as in VMs and containers: unknown to NCCL, not broken",
-        next: "give NCCL the topology with --base NCCL_TOPO_FILE=FILE, or show /sys to the container",
-    },
-    Row {
         sign: "more than 256 MiB of output and log",
         holds: |signs| matches!(signs.outcome, Outcome::Flooded { .. }),
         meaning: "NCCL or a library logs without end",
         next: "look at the lines kept; leave TRACE and NCCL_DEBUG_SUBSYS=ALL out of the environment",
     },
 ];
+
+/// Lines that tell of something, and not why a visit failed: visits that complete have them too.
+pub(super) const MILD: &[Row] = &[Row {
+    sign: "`Could not find real path of /sys/class/pci_bus/…`",
+    holds: |signs| signs.says(&["could not find real path of /sys"]),
+    meaning: "the PCIe tree is hidden, as in VMs and containers: unknown to NCCL, not broken",
+    next: "give NCCL the topology with --base NCCL_TOPO_FILE=FILE, or show /sys to the container",
+}];

@@ -67,7 +67,6 @@ fn lines_as_nccl_and_the_driver_write_them_are_told_apart() {
              after 35 attempts",
             "do not find each other",
         ),
-        ("Could not find real path of /sys/class/pci_bus/0000:00/../../0000:00:05.0", "PCIe tree is hidden"),
         ("Cuda failure 2 'out of memory'", "not enough free memory"),
     ] {
         let told = said(nccl_error(None), &[line]).unwrap_or_else(|| panic!("nothing is said of {line}"));
@@ -78,8 +77,29 @@ fn lines_as_nccl_and_the_driver_write_them_are_told_apart() {
 }
 
 #[test]
+fn a_line_that_visits_without_a_fault_have_too_explains_no_failure() {
+    let line = "Could not find real path of /sys/class/pci_bus/0000:00/../../0000:00:05.0";
+    assert_eq!(said(nccl_error(None), &[line]), None);
+    assert!(of_line(line).unwrap().meaning.contains("PCIe tree is hidden"), "it still has a meaning of its own");
+}
+
+#[test]
 fn a_full_disk_elsewhere_is_not_shared_memory() {
     assert_eq!(said(nccl_error(None), &["write to /tmp/trace: No space left on device"]), None);
+}
+
+#[test]
+fn buffers_of_a_few_bytes_are_known_by_the_error_of_the_driver() {
+    let mut run = fixture::two_sets();
+    let mut visit = run.visits.remove(1);
+    visit.outcome = nccl_error(Some("Cuda failure 1 'invalid argument'"));
+    let mut of = |value: &str| {
+        let worker = visit.worker.as_mut().unwrap();
+        worker.variables = [("NCCL_BUFFSIZE".to_owned(), value.to_owned())].into_iter().collect();
+        diagnose(&run.header.plan, &visit, "").map(|told| told.meaning)
+    };
+    assert!(of("4M").unwrap().contains("reads `4M` as 4"));
+    assert_eq!(of("4194304"), None);
 }
 
 #[test]
@@ -148,7 +168,7 @@ fn nothing_is_said_of_what_went_well_or_is_not_known() {
 #[test]
 fn the_document_holds_every_row() {
     let document = include_str!("../../../docs/failures.md");
-    for row in table::ROWS {
+    for row in table::ROWS.iter().chain(table::MILD) {
         let line = format!("| {} | {} | {} |", row.sign, row.meaning, row.next.replace('|', "\\|"));
         assert!(document.contains(&line), "docs/failures.md lacks\n{line}");
     }

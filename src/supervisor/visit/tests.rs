@@ -1,9 +1,14 @@
 use super::*;
 use crate::plan::env_set::Vars;
-use crate::plan::schedule::Launch;
 use crate::record::fixture;
 
-const DEFAULT: Arm = Arm { set: 0, library: 0, launch: Launch::Threads, alive: 0 };
+const DEFAULT: Arm = Arm {
+    set: 0,
+    library: 0,
+    launch: crate::plan::schedule::Launch::Threads,
+    alive: 0,
+    register: crate::plan::register::Register::None,
+};
 const LL: Arm = Arm { set: 1, ..DEFAULT };
 
 fn plan() -> Plan {
@@ -18,6 +23,7 @@ fn setup(inherited: &[(&str, &str)], emulation: Option<Emulation>) -> Setup {
         deadlines: Deadlines::default(),
         near: Vec::new(),
         before: Before::default(),
+        hosts: Hosts::default(),
     }
 }
 

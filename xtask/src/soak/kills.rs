@@ -1,7 +1,7 @@
 //! SIGKILL of the supervisor at random moments: no worker stays, the journal loads, and a resumed run ends as a whole one.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use ncclsweep::error::{Error, Kind, Result};
@@ -30,18 +30,21 @@ struct Found {
 pub fn run(program: &Path, number: u32, seed: u64) -> Result<()> {
     let failed = |error: std::io::Error| Error::new(Kind::Incomplete, "cannot make a run to kill").because(error);
     let folder = tempfile::tempdir().map_err(failed)?;
+    // A build beside the soak replaces the program, and with it what is put to the test.
+    let program = &own_copy(program, folder.path()).map_err(failed)?;
     let begun = Instant::now();
-    let code = start(program, folder.path(), &["--out", "run"]).and_then(|mut child| child.wait()).map_err(failed)?;
+    let status = start(program, folder.path(), &["--out", "run"]).and_then(|mut child| child.wait()).map_err(failed)?;
     let length = begun.elapsed();
-    let whole = (code.code(), figures(folder.path()).map_err(|error| Error::new(Kind::Incomplete, error))?);
+    let whole = End::of(status, folder.path()).map_err(|error| Error::new(Kind::Incomplete, error))?;
     let mut generator = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut found = Found::default();
     for kill in 0..number {
         let moment = length.mul_f64(generator.random_range(0.0..1.1));
         let folder = tempfile::tempdir().map_err(failed)?;
         if let Err(what) = one(program, folder.path(), moment, &whole, &mut found) {
-            eprintln!("kill {kill} after {:.3} s: {what}", moment.as_secs_f64());
             found.wrong += 1;
+            let moment = moment.as_secs_f64();
+            eprintln!("kill {kill} after {moment:.3} s, kept in {}: {what}", folder.keep().display());
         }
     }
     let mut table =
@@ -58,47 +61,86 @@ fn one(
     program: &Path,
     folder: &Path,
     moment: Duration,
-    whole: &(Option<i32>, String),
+    whole: &End,
     found: &mut Found,
 ) -> std::result::Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let mut child = start(program, folder, &["--out", "run"]).map_err(text)?;
     std::thread::sleep(moment);
-    let ended = child.try_wait().map_err(text)?.is_some();
+    let ended = child.try_wait().map_err(text)?;
     child.kill().and_then(|()| child.wait()).map_err(text)?;
     if let Some(left) = left_over(folder) {
         return Err(format!("a process is left: {left}"));
     }
-    if ended {
+    if let Some(status) = ended {
         found.after_the_end += 1;
-        return same(whole, (whole.0, figures(folder)?));
+        return whole.same("the run that had ended by itself", &End::of(status, folder)?);
     }
     let run = folder.join("run");
-    // A run that has no visit yet may have no journal, or one whose header never reached it: there is nothing to lose.
-    if std::fs::metadata(run.join(journal::FILE)).map_or(true, |file| file.len() == 0) {
+    // A run that has no visit yet may have no journal, or one whose header never reached it: its folder is free for another.
+    let begun = std::fs::read(run.join(journal::FILE)).is_ok_and(|journal| journal.contains(&b'\n'));
+    if !begun {
         found.before_the_run += 1;
-        return Ok(());
+        let status = start(program, folder, &["--out", "run"]).and_then(|mut child| child.wait()).map_err(text)?;
+        return whole.same("the run started anew", &End::of(status, folder)?);
     }
     let (journal, _) = Journal::open(&run).map_err(|error| format!("the journal does not load: {error}"))?;
     found.visits_kept += journal.entries().len();
     drop(journal);
     let bytes = std::fs::read(run.join(journal::FILE)).map_err(text)?;
     found.torn += u32::from(bytes.last() != Some(&b'\n'));
-    let code = start(program, folder, &["--resume", "run"]).and_then(|mut child| child.wait()).map_err(text)?;
+    let status = start(program, folder, &["--resume", "run"]).and_then(|mut child| child.wait()).map_err(text)?;
     found.resumed += 1;
-    same(whole, (code.code(), figures(folder)?))
+    whole.same("the resumed run", &End::of(status, folder)?)
 }
 
-fn same(whole: &(Option<i32>, String), other: (Option<i32>, String)) -> std::result::Result<(), String> {
-    match *whole == other {
-        true => Ok(()),
-        false => Err(format!(
-            "the run ends otherwise than a whole one: exit status {:?}, not {:?}; {}",
-            other.0,
-            whole.0,
-            apart(&whole.1, &other.1)
-        )),
+/// How a run ended: what two runs of one seed have in common, and what tells why they have not.
+struct End {
+    code: Option<i32>,
+    /// Cells, joint verdicts and the order of visits, but no times of day.
+    figures: String,
+    /// Visits that failed, and how.
+    failed: Vec<String>,
+}
+
+impl End {
+    fn of(status: ExitStatus, folder: &Path) -> std::result::Result<Self, String> {
+        let text = std::fs::read(folder.join("run/run.json"))
+            .map_err(|error| format!("ended with {status} without a run.json: {error}"))?;
+        let mut run: Run = serde_json::from_slice(&text).map_err(|error| format!("run.json: {error}"))?;
+        run.cells.iter_mut().for_each(|cell| cell.verdict_reason = None);
+        let visits: Vec<_> =
+            run.visits.iter().map(|visit| (visit.index, visit.round, visit.arm, &visit.outcome)).collect();
+        let figures = format!("{:?}\n{:?}\n{visits:?}\n{}", run.cells, run.joint, run.complete);
+        let failed = run.visits.iter().filter(|visit| !visit.outcome.is_completed());
+        let failed = failed.map(|visit| format!("visit {} {} ({:?})", visit.index, visit.outcome, visit.evidence));
+        Ok(Self { code: status.code(), figures, failed: failed.collect() })
     }
+
+    /// Fails when `other`, called `what`, ended otherwise than this whole run.
+    fn same(&self, what: &str, other: &Self) -> std::result::Result<(), String> {
+        if self.code == other.code && self.figures == other.figures {
+            return Ok(());
+        }
+        let differ = apart(&self.figures, &other.figures);
+        let failed = if other.failed.is_empty() { "no visit failed".to_owned() } else { other.failed.join("; ") };
+        Err(format!("{what} ends with {:?}, the whole one with {:?}; {failed}; {differ}", other.code, self.code))
+    }
+}
+
+/// The program, and the emulator beside it, in a folder of the soak's own.
+fn own_copy(program: &Path, folder: &Path) -> std::io::Result<PathBuf> {
+    const EMULATOR: &str = "libncclsweep_emulator.so";
+    let own = folder.join("program");
+    std::fs::create_dir(&own)?;
+    let beside = program.parent().unwrap_or(Path::new("."));
+    let emulator = [beside.join("deps"), beside.to_owned()].map(|place| place.join(EMULATOR));
+    if let Some(emulator) = emulator.iter().find(|file| file.is_file()) {
+        std::fs::copy(emulator, own.join(EMULATOR))?;
+    }
+    let copied = own.join("ncclsweep");
+    std::fs::copy(program, &copied)?;
+    Ok(copied)
 }
 
 /// Where two texts begin to differ.
@@ -117,13 +159,4 @@ fn start(program: &Path, folder: &Path, more: &[&str]) -> std::io::Result<Child>
     command.args(arguments.split(' ')).args(more).current_dir(folder);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", folder).env("TMPDIR", temporary);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-}
-
-/// What two runs of one seed have in common: cells and the order of visits, but no times of day.
-fn figures(folder: &Path) -> std::result::Result<String, String> {
-    let text = std::fs::read(folder.join("run/run.json")).map_err(|error| format!("run.json: {error}"))?;
-    let mut run: Run = serde_json::from_slice(&text).map_err(|error| format!("run.json: {error}"))?;
-    run.cells.iter_mut().for_each(|cell| cell.verdict_reason = None);
-    let visits: Vec<_> = run.visits.iter().map(|visit| (visit.index, visit.round, visit.arm, &visit.outcome)).collect();
-    Ok(format!("{:?}\n{:?}\n{visits:?}\n{}", run.cells, run.joint, run.complete))
 }

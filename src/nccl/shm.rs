@@ -6,14 +6,21 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "nccl-";
 
+/// The files of NCCL that this process holds mapped or open now.
+#[must_use]
+pub fn held_here() -> BTreeSet<PathBuf> {
+    held(Path::new("/proc/self")).into_iter().collect()
+}
+
 /// The files of NCCL that the processes of a group hold mapped or open now.
-pub(super) fn held_by(group: u32) -> BTreeSet<PathBuf> {
+#[must_use]
+pub fn held_by(group: u32) -> BTreeSet<PathBuf> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     processes.filter(|process| group_of(process) == Some(group)).flat_map(|process| held(&process)).collect()
 }
 
 /// Takes them away, those that are still there. Only plain files go: a name that leads elsewhere is not NCCL's.
-pub(super) fn remove(files: BTreeSet<PathBuf>) {
+pub fn remove(files: BTreeSet<PathBuf>) {
     for file in files {
         if std::fs::symlink_metadata(&file).is_ok_and(|file| file.is_file()) {
             // A file that cannot be removed costs memory, not results.
@@ -83,6 +90,17 @@ mod tests {
         }
         std::fs::remove_file(&theirs).unwrap();
         assert_eq!(left, (false, true));
+    }
+
+    #[test]
+    fn what_this_process_holds_mapped_is_seen_by_itself() {
+        let path = PathBuf::from(format!("{FOLDER}/{PREFIX}test-here-{}", std::process::id()));
+        let file = std::fs::File::create_new(&path).unwrap();
+        let seen = held_here().contains(&path);
+        drop(file);
+        let still = held_here().contains(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((seen, still), (true, false));
     }
 
     #[test]

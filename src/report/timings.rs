@@ -1,0 +1,155 @@
+//! `--timings`: where the time of the visits went, phase by phase, and how much of it was measuring.
+
+use crate::plan::schedule::Arm;
+use crate::record::run::Run;
+use crate::record::visit::{Timings, Visit};
+use crate::stats::median_of;
+use crate::units::{duration, plural, significant};
+
+use super::cells::{NONE, arms, name};
+use super::ink::{Style, Tone, paragraph};
+use super::sheet::{Align, Column, Sheet};
+use super::table::{LEAST, WIDEST};
+
+/// Sets beside each other; more follow in tables of their own.
+const BESIDE: usize = 3;
+
+/// The phases of `run`'s visits: medians over the visits of each set that completed.
+#[must_use]
+pub fn render(run: &Run, style: Style) -> String {
+    let style = Style { width: style.width.max(LEAST), ..style };
+    let columns = style.width.min(WIDEST);
+    let mut out = String::new();
+    let visited: Vec<Arm> = arms(run).into_iter().filter(|arm| of(run, *arm).next().is_some()).collect();
+    let what = Tone::Strong.ink("where the time of a visit goes");
+    if visited.is_empty() {
+        paragraph(&mut out, "", &format!("{what} · no visit completed"), columns);
+        return style.finish(&out);
+    }
+    paragraph(&mut out, "", &format!("{what} · medians, and their share of a visit"), columns);
+    for arms in visited.chunks(BESIDE) {
+        out.push_str(&table(run, arms).render());
+        out.push('\n');
+    }
+    for sentence in sentences(run) {
+        paragraph(&mut out, "", &sentence, columns);
+    }
+    style.finish(&out)
+}
+
+/// The visits of an arm that got to their end.
+fn of(run: &Run, arm: Arm) -> impl Iterator<Item = &Visit> {
+    run.visits.iter().filter(move |visit| visit.arm == arm && visit.is_measured())
+}
+
+fn table(run: &Run, arms: &[Arm]) -> Sheet {
+    let mut sheet = Sheet::new(Vec::new());
+    let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
+    let names: Vec<&str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
+    // Runs of versions that did not look have nothing of some.
+    let looked = |phase: &usize| run.visits.iter().any(|visit| phases(&visit.timings)[*phase] > 0.0);
+    let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
+    // In these the start holds driver, library and contexts too.
+    let before = if looked(&1) { names[0] } else { "until its first word" };
+    let total = ["visit", "log read after"].map(str::to_owned);
+    sheet.add(
+        Column::new("phase", "", Align::Left),
+        shown.iter().map(|phase| if *phase == 0 { before } else { names[*phase] }.to_owned()).chain(total).collect(),
+    );
+    for (at, arm) in arms.iter().enumerate() {
+        let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
+        let whole = median(&|visit| visit.seconds);
+        let of_phase = |phase: &usize| median(&|visit| phases(&visit.timings)[*phase]);
+        let times: Vec<f64> = shown.iter().map(of_phase).collect();
+        let reading = median(&|visit| visit.timings.reading);
+        let reading = if reading > 0.0 { milliseconds(reading) } else { NONE.to_owned() };
+        let of_visit = times.iter().map(|seconds| milliseconds(*seconds)).chain([milliseconds(whole), reading]);
+        sheet.add(Column::new("time", "ms", Align::Right), of_visit.collect());
+        let shares = times.iter().map(|seconds| share(*seconds, whole)).chain([String::new(), String::new()]);
+        sheet.add(Column::new("share", "", Align::Right), shares.collect());
+        sheet.span(1 + 2 * at, name(run, *arm));
+    }
+    sheet
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.0}", seconds * 1e3)
+}
+
+fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.0}%", 100.0 * part / whole) } else { NONE.to_owned() }
+}
+
+/// What it comes to over the whole run.
+fn sentences(run: &Run) -> Vec<String> {
+    let made: Vec<&Visit> = run.visits.iter().filter(|visit| visit.is_measured()).collect();
+    let sum = |seconds: fn(&Visit) -> f64| made.iter().map(|visit| seconds(visit)).sum::<f64>();
+    let (all, timed) = (sum(|visit| visit.seconds), sum(|visit| visit.timings.timed()));
+    let measuring = Tone::Strong.ink(&share(timed, all));
+    let mut sentences =
+        vec![format!("{} of {} in {} was timing", measuring, duration(all), plural(made.len(), "completed visit"))];
+    // The median: a run that was continued has a long pause in it.
+    let pauses: Vec<f64> = run.visits.windows(2).map(|pair| pause(&pair[0], &pair[1])).collect();
+    if !pauses.is_empty() {
+        let pause = median_of(pauses) * 1e3;
+        sentences.push(format!("the supervisor itself takes {} ms between two visits", significant(pause.max(0.0))));
+    }
+    sentences
+}
+
+/// Seconds between the end of a visit and the start of the next.
+fn pause(before: &Visit, next: &Visit) -> f64 {
+    next.started.duration_since(before.started).as_secs_f64() - before.seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::record::visit::Outcome;
+
+    fn timed() -> Run {
+        let mut run = fixture::two_sets();
+        let begun = run.header.created;
+        for (at, visit) in run.visits.iter_mut().enumerate() {
+            visit.seconds = 4.0;
+            visit.started = begun + jiff::SignedDuration::from_millis(4010 * at as i64);
+            visit.timings = Timings {
+                exec: 1.0,
+                driver: 0.2,
+                library: 0.1,
+                contexts: 0.4,
+                measuring: 0.9,
+                capture: 0.1,
+                teardown: 2.0,
+                ..Timings::default()
+            };
+        }
+        run
+    }
+
+    /// Words of the row of a phase.
+    fn row(told: &str, phase: &str) -> Vec<String> {
+        let mut lines = told.lines().map(str::trim_start);
+        let line = lines.find(|line| line.starts_with(phase)).unwrap_or_else(|| panic!("{phase}: {told}"));
+        line[phase.len()..].split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_phase_stands_with_its_share_for_each_set() {
+        let told = render(&timed(), Style::default());
+        assert_eq!(row(&told, "process start"), ["300", "8%", "300", "8%"], "{told}");
+        assert_eq!(row(&told, "timing")[..2], ["800", "20%"], "{told}");
+        assert_eq!(row(&told, "teardown")[..2], ["2000", "50%"], "{told}");
+        assert!(!told.contains("first collective"), "nothing is known of it: {told}");
+        assert!(told.contains("20% of 48 s in 12 completed visits was timing"), "{told}");
+        assert!(told.contains("takes 10.0 ms between two visits"), "{told}");
+    }
+
+    #[test]
+    fn a_run_without_a_completed_visit_says_so() {
+        let mut run = timed();
+        run.visits.iter_mut().for_each(|visit| visit.outcome = Outcome::Interrupted);
+        assert!(render(&run, Style::default()).contains("no visit completed"));
+    }
+}

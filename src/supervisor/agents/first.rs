@@ -1,0 +1,401 @@
+//! The first agent's view of the others: who they are, what they report, and whether they are still there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::BufReader;
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::message::{Facts, Left, Order, Report, What};
+use super::rendezvous::{Peer, Purpose, Rendezvous};
+use crate::error::{Error, Kind, Result};
+use crate::plan::schedule::{Arm, Plan};
+use crate::record::visit::Outcome;
+use crate::supervisor::visit::Planned;
+use crate::units;
+use crate::wire::{self, Event, Question, Received};
+
+/// How long an agent that was let in may take to say what it has.
+const HELLO: Duration = Duration::from_secs(30);
+/// How long an order may take to be written: longer, and nobody reads it.
+const WRITE: Duration = Duration::from_secs(10);
+/// Between two looks at what else may have happened.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Where messages of workers go: each with its worker's place in the crew.
+pub type Sink = Sender<(usize, Received<Event>)>;
+
+/// All other agents.
+#[derive(Debug)]
+pub struct Others {
+    rendezvous: Rendezvous,
+    agents: Vec<Arc<Agent>>,
+    number: AtomicU64,
+}
+
+/// One of them.
+struct Agent {
+    /// Which it is, counted from 1: the first agent is 0.
+    index: usize,
+    /// Its host and ranks, as messages name it.
+    name: String,
+    orders: Mutex<TcpStream>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Agent({})", self.name)
+    }
+}
+
+/// What is known of an agent. All but the last two are of the visit under way.
+#[derive(Default)]
+struct State {
+    number: u64,
+    sink: Option<(usize, Sink)>,
+    gone: BTreeMap<usize, Option<i32>>,
+    ended: Option<(Vec<Left>, Vec<String>)>,
+    not_started: Option<String>,
+    flooded: Option<u64>,
+    asked: bool,
+    interrupted: bool,
+    lost: Option<String>,
+}
+
+/// What the workers of an agent left after a visit.
+pub struct Remains {
+    /// Host and ranks.
+    pub name: String,
+    /// Of each worker.
+    pub workers: Vec<Left>,
+    /// The last lines they wrote.
+    pub output: Vec<String>,
+}
+
+impl Others {
+    /// Waits until all of the `of` agents but this one, which has `own` ranks, have come and said what they have.
+    pub fn gather(
+        rendezvous: Rendezvous,
+        of: u32,
+        own: usize,
+        limit: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<(Self, Vec<Facts>)> {
+        let deadline = Instant::now() + limit;
+        let mut come: BTreeMap<u32, (TcpStream, BufReader<TcpStream>, Facts)> = BTreeMap::new();
+        while come.len() + 1 < of as usize {
+            if interrupted() {
+                return Err(Error::new(Kind::Interrupted, "interrupted while waiting for the other agents"));
+            }
+            if Instant::now() >= deadline {
+                let missing: Vec<String> = (1..of).filter(|a| !come.contains_key(a)).map(|a| a.to_string()).collect();
+                return Err(missed(&missing, of, limit, rendezvous.refused()));
+            }
+            let Some(Peer { purpose: Purpose::Orders { agent }, stream }) = rendezvous.next(GLANCE) else { continue };
+            // One that comes twice, or that nobody counted, is hung up on.
+            if (1..of).contains(&agent) && !come.contains_key(&agent) {
+                let (reader, facts) = hello(&stream).map_err(|error| {
+                    Error::new(Kind::Environment, format!("agent {agent} cannot take part")).because(error)
+                })?;
+                come.insert(agent, (stream, reader, facts));
+            }
+        }
+        let mut first = own;
+        let (mut agents, mut all) = (Vec::new(), Vec::new());
+        for (index, (stream, reader, facts)) in come {
+            let ranks = first..first + facts.devices.len();
+            first = ranks.end;
+            let name = format!("{} (agent {index}, {})", facts.provenance.host, ranks_of(&ranks));
+            agents.push(Agent::follow(index as usize, name, stream, reader)?);
+            all.push(facts);
+        }
+        Ok((Self { rendezvous, agents, number: AtomicU64::new(0) }, all))
+    }
+
+    /// Starts the workers of a visit on all other hosts; what they say goes to `sink`. Gives the connections over which the
+    /// ranks of this host reach theirs, in the order of the agents.
+    pub(crate) fn begin(
+        &self,
+        plan: &Plan,
+        planned: Planned,
+        sink: &Sink,
+        limit: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> std::result::Result<Vec<TcpStream>, Outcome> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        for agent in &self.agents {
+            agent.expect(number, first_worker(plan, planned.arm, agent.index), sink);
+            agent.order(&Order::Visit { number, plan: Box::new(plan.clone()), planned });
+        }
+        let deadline = Instant::now() + limit;
+        let mut links: BTreeMap<u32, TcpStream> = BTreeMap::new();
+        while links.len() < self.agents.len() {
+            if let Some(ended) = self.lost().or_else(|| self.not_started()) {
+                return Err(ended);
+            }
+            if interrupted() || self.interrupted() {
+                return Err(Outcome::Interrupted);
+            }
+            if Instant::now() >= deadline {
+                let late = self.agents.iter().find(|agent| !links.contains_key(&(agent.index as u32)));
+                late.inspect(|agent| {
+                    agent.lose(format!("no worker came within {}", units::limit(limit.as_secs_f64())))
+                });
+            }
+            match self.rendezvous.next(GLANCE) {
+                Some(Peer { purpose: Purpose::Ranks { agent, visit }, stream }) if visit == number => {
+                    links.insert(agent, stream);
+                }
+                _ => {}
+            }
+        }
+        Ok(links.into_values().collect())
+    }
+
+    /// Hands a question on to the workers.
+    pub(crate) fn ask(&self, question: Question) {
+        for agent in &self.agents {
+            agent.lock().asked = false;
+            agent.order(&Order::Ask(question));
+        }
+    }
+
+    /// Gives up an agent that has not handed the last question on.
+    pub(crate) fn give_up_deaf(&self) {
+        for agent in &self.agents {
+            let deaf = !agent.lock().asked;
+            if deaf {
+                agent.lose("its agent does not answer".to_owned());
+            }
+        }
+    }
+
+    /// How the process of a worker ended, by its place in the crew; waits for it.
+    pub(crate) fn wait(&self, place: usize, limit: Duration, enough: &dyn Fn() -> bool) -> Option<ExitStatus> {
+        let found = || {
+            self.agents.iter().find_map(|agent| {
+                let state = agent.lock();
+                let base = state.sink.as_ref().map(|(base, _)| *base)?;
+                state.gone.get(&place.checked_sub(base)?).copied().flatten()
+            })
+        };
+        self.until(limit, enough, &|| found().is_some());
+        found().map(ExitStatus::from_raw)
+    }
+
+    /// Waits until the workers of all agents are gone; false when they are not within `limit`.
+    pub(crate) fn wait_for_all(&self, limit: Duration, enough: &dyn Fn() -> bool) -> bool {
+        self.until(limit, enough, &|| self.agents.iter().all(|agent| agent.has_ended()))
+    }
+
+    fn until(&self, limit: Duration, enough: &dyn Fn() -> bool, done: &dyn Fn() -> bool) -> bool {
+        let deadline = Instant::now() + limit;
+        while !done() {
+            if Instant::now() >= deadline || enough() {
+                return false;
+            }
+            // Any of them may change next; the others are looked at soon enough.
+            if let Some(agent) = self.agents.iter().find(|agent| !agent.has_ended()) {
+                let state = agent.lock();
+                drop(agent.changed.wait_timeout(state, GLANCE));
+            } else {
+                std::thread::sleep(GLANCE);
+            }
+        }
+        true
+    }
+
+    /// Tells all agents to end their workers.
+    pub(crate) fn end(&self) {
+        self.agents.iter().filter(|agent| !agent.has_ended()).for_each(|agent| agent.order(&Order::End));
+    }
+
+    /// Gives up those whose workers should be gone and are not known to be.
+    pub(crate) fn give_up_unended(&self) {
+        let unended = self.agents.iter().filter(|agent| !agent.has_ended());
+        unended.for_each(|agent| agent.lose("its workers cannot be ended".to_owned()));
+    }
+
+    /// Takes what the workers of the visit left.
+    pub(crate) fn take_remains(&self) -> Vec<Remains> {
+        let of = |agent: &Arc<Agent>| {
+            let (workers, output) = agent.lock().ended.take()?;
+            Some(Remains { name: agent.name.clone(), workers, output })
+        };
+        self.agents.iter().filter_map(of).collect()
+    }
+
+    /// A host that is gone.
+    pub(crate) fn lost(&self) -> Option<Outcome> {
+        self.agents.iter().find_map(|agent| {
+            let what = agent.lock().lost.clone()?;
+            Some(Outcome::HostLost { host: agent.name.clone(), what })
+        })
+    }
+
+    fn not_started(&self) -> Option<Outcome> {
+        self.agents.iter().find_map(|agent| {
+            let message = agent.lock().not_started.clone()?;
+            Some(Outcome::SpawnFailed { message: format!("on host {}: {message}", agent.name) })
+        })
+    }
+
+    /// MiB that workers of a host wrote, when they had to be ended for it.
+    pub(crate) fn flooded(&self) -> Option<u64> {
+        self.agents.iter().find_map(|agent| agent.lock().flooded)
+    }
+
+    /// Whether another agent was asked to end by its user.
+    pub(crate) fn interrupted(&self) -> bool {
+        self.agents.iter().any(|agent| agent.lock().interrupted)
+    }
+}
+
+impl Drop for Others {
+    /// The run is over, or cannot be made.
+    fn drop(&mut self) {
+        self.agents.iter().for_each(|agent| agent.order(&Order::Quit));
+        // They hang up when they go, before this one does: a launcher may end all when it sees the first end.
+        self.until(WRITE, &|| false, &|| self.agents.iter().all(|agent| agent.lock().lost.is_some()));
+    }
+}
+
+/// The place in the crew of an agent's first worker.
+fn first_worker(plan: &Plan, arm: Arm, agent: usize) -> usize {
+    let start = plan.ranks_of(agent).start;
+    plan.workers(arm).iter().take_while(|ranks| ranks.start < start).count()
+}
+
+fn missed(missing: &[String], of: u32, limit: Duration, refused: Option<String>) -> Error {
+    let message = format!(
+        "{} {} of {of} did not come within {}",
+        if missing.len() > 1 { "agents" } else { "agent" },
+        missing.join(", "),
+        units::limit(limit.as_secs_f64())
+    );
+    let error = Error::new(Kind::Environment, message).help(
+        "do all processes of the launcher run ncclsweep, and do they reach this address? --rendezvous names another",
+    );
+    match refused {
+        Some(refused) => error.because(std::io::Error::other(format!("a caller was refused: {refused}"))),
+        None => error,
+    }
+}
+
+fn ranks_of(ranks: &std::ops::Range<usize>) -> String {
+    if ranks.len() == 1 { format!("rank {}", ranks.start) } else { format!("ranks {}-{}", ranks.start, ranks.end - 1) }
+}
+
+fn hello(stream: &TcpStream) -> std::io::Result<(BufReader<TcpStream>, Facts)> {
+    stream.set_read_timeout(Some(HELLO))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let facts = match wire::receive(&mut reader)? {
+        Received::Message(Report { what: What::Hello(facts), .. }) => *facts,
+        Received::Message(Report { what: What::NotStarted { message }, .. }) => {
+            return Err(std::io::Error::other(message));
+        }
+        Received::Message(_) => return Err(std::io::Error::other("it says something else")),
+        Received::Garbage(what) => return Err(std::io::Error::other(what)),
+        Received::End => return Err(std::io::Error::other("it hung up")),
+    };
+    stream.set_read_timeout(None)?;
+    Ok((reader, facts))
+}
+
+impl Agent {
+    /// An agent that is listened to from a thread of its own.
+    fn follow(index: usize, name: String, orders: TcpStream, reports: BufReader<TcpStream>) -> Result<Arc<Self>> {
+        orders
+            .set_write_timeout(Some(WRITE))
+            .map_err(|error| Error::new(Kind::Environment, format!("cannot talk to agent {index}")).because(error))?;
+        let (orders, state) = (Mutex::new(orders), Mutex::default());
+        let agent = Arc::new(Self { index, name, orders, state, changed: Condvar::new() });
+        let heard = Arc::clone(&agent);
+        std::thread::spawn(move || heard.listen(reports));
+        Ok(agent)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lose(&self, why: String) {
+        self.lock().lost.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    fn has_ended(&self) -> bool {
+        let state = self.lock();
+        state.ended.is_some() || state.lost.is_some()
+    }
+
+    /// Forgets the visit before.
+    fn expect(&self, number: u64, first_worker: usize, sink: &Sink) {
+        let mut state = self.lock();
+        let (interrupted, lost) = (state.interrupted, state.lost.take());
+        *state = State { number, sink: Some((first_worker, sink.clone())), interrupted, lost, ..State::default() };
+    }
+
+    fn order(&self, order: &Order) {
+        let mut stream = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = wire::send(&mut *stream, order);
+        drop(stream);
+        if let Err(error) = sent {
+            self.lose(format!("the connection to its agent is gone: {error}"));
+        }
+    }
+
+    fn listen(&self, mut reports: BufReader<TcpStream>) {
+        loop {
+            match wire::receive::<Report>(&mut reports) {
+                Ok(Received::Message(report)) => self.note(report),
+                Ok(Received::Garbage(what)) => return self.lose(format!("its agent broke the protocol: {what}")),
+                Ok(Received::End) => return self.lose("its agent is gone".to_owned()),
+                Err(error) => return self.lose(format!("the connection to its agent is gone: {error}")),
+            }
+        }
+    }
+
+    fn note(&self, report: Report) {
+        let mut state = self.lock();
+        if let What::Interrupted = report.what {
+            state.interrupted = true;
+        }
+        // What is left of an earlier visit.
+        if report.visit != state.number {
+            return;
+        }
+        let say = |worker: usize, received: Received<Event>| {
+            if let Some((first, sink)) = &state.sink {
+                // A crew that is gone listens no more.
+                let _ = sink.send((first.saturating_add(worker), received));
+            }
+        };
+        match report.what {
+            What::Heard { worker, event } => say(worker, Received::Message(*event)),
+            What::Garbage { worker, said } => say(worker, Received::Garbage(said)),
+            What::Silent { worker, status } => {
+                say(worker, Received::End);
+                state.gone.insert(worker, status);
+            }
+            What::NotStarted { message } => state.not_started = Some(message),
+            What::Flooded { mib } => state.flooded = Some(mib),
+            What::Asked => state.asked = true,
+            What::Ended { workers, output } => {
+                let gone = workers.iter().enumerate().map(|(worker, left)| (worker, left.status));
+                state.gone.extend(gone.collect::<Vec<_>>());
+                state.ended = Some((workers, output));
+            }
+            What::Hello(_) | What::Interrupted => {}
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
