@@ -440,7 +440,7 @@ pub struct Sweep {
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
             "op", "in_place", "modes", "register", "rotate_buffers", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "checks", "soak", "seed",
+            "time_limit", "keep_communicators", "chain", "samples", "checks", "soak", "seed",
         ],
         help_heading = "Results"
     )]
