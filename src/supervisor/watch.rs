@@ -91,6 +91,8 @@ impl<'a> Watch<'a> {
             let until = self.since + limit + if asked { answer } else { Duration::ZERO };
             let (from, heard) = crew.hear(until, || interrupted() || flooded().is_some() || lost(crew).is_some());
             match heard {
+                // No worker: who said it miscounts.
+                Heard::Received(_) if from >= self.workers.len() => continue,
                 // A worker that has done its part may go before the others.
                 Heard::Received(Received::End) if self.done.contains(&from) => continue,
                 Heard::Received(_) => self.from = from,
