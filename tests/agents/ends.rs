@@ -61,7 +61,10 @@ fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
     }
     agents.signal(1, Signal::SIGCONT);
     let ended = agents.all();
-    is_kept(&agents, &ended[0], "(agent 1, ranks 4-7): its agent does not answer");
+    // Between two visits it is its workers that do not come.
+    let run = is_kept(&agents, &ended[0], "(agent 1, ranks 4-7): its ");
+    let said = ["its agent does not answer", "its workers did not come within 3 s"];
+    assert!(said.iter().any(|said| run.warnings[0].contains(said)), "{:?}", run.warnings);
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn an_interrupted_agent_interrupts_the_run() {
 fn a_worker_that_crashes_or_hangs_elsewhere_is_told_by_its_rank() {
     let fault = |fault: &str, arguments: &str| {
         let own = [(Some(1), "NCCLSWEEP_EMULATE_FAULT", fault)];
-        let mut agents = start(2, &format!("--gpus 2 {arguments}"), &own);
+        let mut agents = start(2, &format!("--gpus 2 --rounds 1 {arguments}"), &own);
         let ended = agents.all();
         assert_eq!((ended[0].code, ended[1].code), (Some(4), Some(0)), "{ended:?}");
         assert_eq!(left_over(agents.folder()), None);
@@ -146,7 +149,7 @@ fn a_worker_that_crashes_or_hangs_elsewhere_is_told_by_its_rank() {
 #[test]
 fn who_does_not_hold_the_token_takes_no_part() {
     let other = [(Some(1), "NCCLSWEEP_TOKEN", "another token of more than sixteen")];
-    let mut agents = start(2, "--gpus 2 --deadline 10s", &other);
+    let mut agents = start(2, "--gpus 2 --rounds 1 --deadline 10s", &other);
     let ended = agents.all();
     assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)), "{ended:?}");
     assert!(ended[1].stderr.contains("its token is not that of the first agent"), "{ended:?}");
@@ -157,7 +160,7 @@ fn who_does_not_hold_the_token_takes_no_part() {
 
 #[test]
 fn without_a_token_nothing_begins() {
-    let mut agents = start(1, "--gpus 2", &[(None, "WORLD_SIZE", "2"), (None, "NCCLSWEEP_TOKEN", "")]);
+    let mut agents = start(1, "--gpus 2 --rounds 1", &[(None, "WORLD_SIZE", "2"), (None, "NCCLSWEEP_TOKEN", "")]);
     let ended = agents.end(0);
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.stderr.contains("openssl rand"), "{ended:?}");
@@ -166,14 +169,14 @@ fn without_a_token_nothing_begins() {
 #[test]
 fn hosts_with_another_nccl_are_refused_unless_that_is_allowed() {
     let other = [(Some(1), "NCCLSWEEP_EMULATE_NCCL", "2.28.9")];
-    let mut agents = start(2, "--gpus 2", &other);
+    let mut agents = start(2, "--gpus 2 --rounds 1", &other);
     let ended = agents.all();
     assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(0)), "{ended:?}");
     assert!(
         ended[0].stderr.contains("(agent 1) has NCCL 2.28.9") && ended[0].stderr.contains("--allow-mixed"),
         "{ended:?}"
     );
-    let mut agents = start(2, "--gpus 2 --allow-mixed", &other);
+    let mut agents = start(2, "--gpus 2 --rounds 1 --allow-mixed", &other);
     let ended = agents.all();
     assert!(matches!(ended[0].code, Some(0 | 5)), "{ended:?}");
     assert!(document(&agents).warnings.iter().any(|warning| warning.contains("NCCL 2.28.9")));
@@ -181,7 +184,7 @@ fn hosts_with_another_nccl_are_refused_unless_that_is_allowed() {
 
 #[test]
 fn an_agent_that_cannot_take_part_says_why_at_once() {
-    let mut agents = start(2, "--gpus 2", &[(Some(1), "NCCLSWEEP_EMULATE_BUSY", "1:4711")]);
+    let mut agents = start(2, "--gpus 2 --rounds 1", &[(Some(1), "NCCLSWEEP_EMULATE_BUSY", "1:4711")]);
     let ended = agents.all();
     assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)), "{ended:?}");
     assert!(ended[0].stderr.contains("agent 1 cannot take part") && ended[0].stderr.contains("4711"), "{ended:?}");
@@ -190,7 +193,7 @@ fn an_agent_that_cannot_take_part_says_why_at_once() {
 #[test]
 fn what_works_on_one_host_alone_is_refused() {
     for arguments in ["--ranks 4", "--isolate"] {
-        let mut agents = start(1, &format!("--gpus 2 {arguments}"), &[(None, "WORLD_SIZE", "2")]);
+        let mut agents = start(1, &format!("--gpus 2 --rounds 1 {arguments}"), &[(None, "WORLD_SIZE", "2")]);
         let ended = agents.end(0);
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert!(ended.stderr.contains("works on one host alone"), "{ended:?}");

@@ -17,9 +17,8 @@ use left_over::left_over;
 use ncclsweep::record::run::{Applied, Run};
 use ncclsweep::record::visit::{Outcome, Visit};
 
-/// What each agent measures, in one round.
-const SMALL: &str =
-    "--emulate --sizes 7168x1 --communicators 2 --samples 4 --chain 8 --seed 7 --rounds 1 --sets default,pcie-ll";
+/// What each agent measures.
+const SMALL: &str = "--emulate --sizes 7168x1 --communicators 2 --samples 4 --chain 8 --seed 7 --sets default,pcie-ll";
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_ncclsweep"))
@@ -84,7 +83,7 @@ fn over_network(visit: &Visit, network: bool) -> BTreeSet<(u32, u32)> {
 
 #[test]
 fn two_hosts_of_four_ranks_are_one_communicator_over_the_network() {
-    let mut agents = start(2, "--gpus 4", &[]);
+    let mut agents = start(2, "--gpus 4 --rounds 1", &[]);
     let ended = agents.all();
     assert!(matches!(ended[0].code, Some(0 | 5)), "{ended:?}");
     assert_eq!((ended[1].code, ended[1].stdout.as_str(), ended[1].stderr.as_str()), (Some(0), "", ""));
@@ -105,7 +104,7 @@ fn two_hosts_of_four_ranks_are_one_communicator_over_the_network() {
 #[test]
 fn processes_on_each_host_measure_what_threads_measure() {
     let quiet = [(None, "NCCLSWEEP_EMULATE_NOISE", "none")];
-    let mut agents = start(2, "--gpus 2 --launch threads,processes --modes graph,sync", &quiet);
+    let mut agents = start(2, "--gpus 2 --rounds 1 --launch threads,processes --modes graph,sync", &quiet);
     let ended = agents.all();
     assert!(matches!(ended[0].code, Some(0 | 5)), "{ended:?}");
     let run = document(&agents);
@@ -119,7 +118,7 @@ fn processes_on_each_host_measure_what_threads_measure() {
 
 #[test]
 fn under_open_mpi_two_hosts_of_four_ranks_are_one_communicator() {
-    let Some(mut agents) = mpirun(2, "--gpus 4") else { return };
+    let Some(mut agents) = mpirun(2, "--gpus 4 --rounds 1") else { return };
     let ended = agents.end(0);
     assert!(matches!(ended.code, Some(0 | 5)), "{ended:?}");
     is_whole(&document(&agents), 2, 4);
@@ -128,7 +127,7 @@ fn under_open_mpi_two_hosts_of_four_ranks_are_one_communicator() {
 
 #[test]
 fn under_open_mpi_four_hosts_of_eight_ranks_are_one_communicator() {
-    let Some(mut agents) = mpirun(4, "--gpus 8") else { return };
+    let Some(mut agents) = mpirun(4, "--gpus 8 --rounds 1") else { return };
     let ended = agents.end(0);
     assert!(matches!(ended.code, Some(0 | 5)), "{ended:?}");
     let run = document(&agents);
@@ -139,7 +138,7 @@ fn under_open_mpi_four_hosts_of_eight_ranks_are_one_communicator() {
 
 #[test]
 fn without_a_launcher_or_with_none_asked_for_a_host_is_alone() {
-    let mut agents = start(1, "--gpus 2 --rendezvous none", &[(None, "WORLD_SIZE", "7")]);
+    let mut agents = start(1, "--gpus 2 --rounds 1 --rendezvous none", &[(None, "WORLD_SIZE", "7")]);
     let ended = agents.end(0);
     assert!(matches!(ended.code, Some(0 | 5)), "{ended:?}");
     assert_eq!(document(&agents).header.plan.agents, [] as [u32; 0]);

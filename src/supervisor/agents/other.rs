@@ -211,7 +211,11 @@ impl Part<'_> {
                     self.over = true;
                     return false;
                 }
-                Err(TryRecvError::Empty) => return !(self.agent.interrupted)(),
+                Err(TryRecvError::Empty) if (self.agent.interrupted)() => {
+                    self.report(What::Interrupted);
+                    return false;
+                }
+                Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
