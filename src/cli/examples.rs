@@ -45,6 +45,7 @@ Examples:
   ncclsweep --gpus 2 --floor --timings          what an all-reduce costs at least, where the time of a run goes
   ncclsweep --register none,symmetric           do registered buffers make a difference?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
+  ncclsweep --gpus 8 --rendezvous node1:29400   on each of several hosts, started by mpirun or srun (docs/hosts.md)
 
 Exit status, the first that holds:
   130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy

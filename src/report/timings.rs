@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(row(&told, "timing")[..2], ["800", "20%"], "{told}");
         assert_eq!(row(&told, "teardown")[..2], ["2000", "50%"], "{told}");
         assert!(!told.contains("first collective"), "nothing is known of it: {told}");
-        assert!(told.contains("20% of 24 s in 6 completed visits was timing"), "{told}");
+        assert!(told.contains("20% of 48 s in 12 completed visits was timing"), "{told}");
         assert!(told.contains("takes 10.0 ms between two visits"), "{told}");
     }
 

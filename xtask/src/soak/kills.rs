@@ -1,6 +1,6 @@
 //! SIGKILL of the supervisor at random moments: no worker stays, the journal loads, and a resumed run ends as a whole one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use ncclsweep::record::journal::{self, Journal};
 use ncclsweep::record::run::Run;
 use rand::{RngExt, SeedableRng};
 
-use super::matrix::left_over;
+use super::left_over::left_over;
 use super::results;
 use crate::table::Table;
 
@@ -30,8 +30,6 @@ struct Found {
 pub fn run(program: &Path, number: u32, seed: u64) -> Result<()> {
     let failed = |error: std::io::Error| Error::new(Kind::Incomplete, "cannot make a run to kill").because(error);
     let folder = tempfile::tempdir().map_err(failed)?;
-    // A build beside the soak replaces the program, and with it what is put to the test.
-    let program = &own_copy(program, folder.path()).map_err(failed)?;
     let begun = Instant::now();
     let status = start(program, folder.path(), &["--out", "run"]).and_then(|mut child| child.wait()).map_err(failed)?;
     let length = begun.elapsed();
@@ -126,21 +124,6 @@ impl End {
         let failed = if other.failed.is_empty() { "no visit failed".to_owned() } else { other.failed.join("; ") };
         Err(format!("{what} ends with {:?}, the whole one with {:?}; {failed}; {differ}", other.code, self.code))
     }
-}
-
-/// The program, and the emulator beside it, in a folder of the soak's own.
-fn own_copy(program: &Path, folder: &Path) -> std::io::Result<PathBuf> {
-    const EMULATOR: &str = "libncclsweep_emulator.so";
-    let own = folder.join("program");
-    std::fs::create_dir(&own)?;
-    let beside = program.parent().unwrap_or(Path::new("."));
-    let emulator = [beside.join("deps"), beside.to_owned()].map(|place| place.join(EMULATOR));
-    if let Some(emulator) = emulator.iter().find(|file| file.is_file()) {
-        std::fs::copy(emulator, own.join(EMULATOR))?;
-    }
-    let copied = own.join("ncclsweep");
-    std::fs::copy(program, &copied)?;
-    Ok(copied)
 }
 
 /// Where two texts begin to differ.

@@ -1,9 +1,14 @@
 //! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments; and whole runs
 //! under a known truth, that try to get a false verdict.
 
+mod agents;
 mod audit;
 mod faults;
 mod kills;
+#[path = "../../../tests/agents/launched.rs"]
+mod launched;
+#[path = "../../../tests/faults/left_over.rs"]
+mod left_over;
 #[path = "../../../tests/faults/matrix.rs"]
 mod matrix;
 #[path = "../../../tests/audit/server.rs"]
@@ -44,6 +49,14 @@ enum What {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// SIGKILL of one of several agents at random moments of a run
+    Agents {
+        /// How many
+        number: u32,
+        /// Seed of the moments
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Servers under audit, half of them killed at random moments
     Audit {
         /// Processes, all at once
@@ -78,9 +91,12 @@ pub fn run(args: &Args) -> Result<()> {
         Some(program) => program.canonicalize().map_err(|error| failed(program, error))?,
         None => build()?,
     };
+    let own = tempfile::tempdir().map_err(|error| failed(&program, error))?;
+    let copied = || own_copy(&program, own.path()).map_err(|error| failed(&program, error));
     match args.what {
-        What::Faults { times, at_once } => faults::run(&program, times, at_once),
-        What::Kills { number, seed } => kills::run(&program, number, seed),
+        What::Faults { times, at_once } => faults::run(&copied()?, times, at_once),
+        What::Kills { number, seed } => kills::run(&copied()?, number, seed),
+        What::Agents { number, seed } => agents::run(&copied()?, number, seed),
         What::Audit { processes, collectives, seed } => {
             audit::run(&program, &audit::Load { processes, collectives, seed })
         }
@@ -96,6 +112,20 @@ fn build() -> Result<PathBuf> {
         Ok(status) => Err(Error::new(Kind::Incomplete, format!("cannot build the program: {status}"))),
         Err(error) => Err(failed(Path::new(env!("CARGO")), error)),
     }
+}
+
+/// The program, and the emulator beside it, in a folder of the soak's own: a build beside it replaces the program, and with it
+/// what is put to the test.
+fn own_copy(program: &Path, folder: &Path) -> std::io::Result<PathBuf> {
+    const EMULATOR: &str = "libncclsweep_emulator.so";
+    let beside = program.parent().unwrap_or(Path::new("."));
+    let emulator = [beside.join("deps"), beside.to_owned()].map(|place| place.join(EMULATOR));
+    if let Some(emulator) = emulator.iter().find(|file| file.is_file()) {
+        std::fs::copy(emulator, folder.join(EMULATOR))?;
+    }
+    let copied = folder.join("ncclsweep");
+    std::fs::copy(program, &copied)?;
+    Ok(copied)
 }
 
 fn failed(path: &Path, error: std::io::Error) -> Error {
