@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::version::NcclVersion;
 use crate::error::{Error, Result};
-use crate::nccl::version::NcclVersion;
 
 /// How the buffers of all-reduces are made known to NCCL before they are used.
 #[derive(
