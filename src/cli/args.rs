@@ -207,7 +207,7 @@ pub struct Topo {
 #[derive(Debug, Args)]
 pub struct Audit {
     /// Watch an audit that runs, or show one again: its folder
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "command"], required_unless_present = "command")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "command"])]
     pub watch: Option<PathBuf>,
     /// Fail (exit 1) unless every all-reduce ran as this env set says: its name, or NAME:K=V,…
     #[arg(long, value_name = "SET")]
@@ -222,7 +222,7 @@ pub struct Audit {
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = read::<crate::report::Form>)]
     pub format: crate::report::Form,
     /// The command, as you start it
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "watch")]
     pub command: Vec<OsString>,
 }
 
@@ -440,7 +440,7 @@ pub struct Sweep {
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
             "op", "in_place", "modes", "register", "rotate_buffers", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "chain", "samples", "checks", "soak", "seed",
+            "time_limit", "keep_communicators", "chain", "samples", "checks", "soak", "seed",
         ],
         help_heading = "Results"
     )]

@@ -14,6 +14,9 @@ pub struct Cost {
     /// Tell where the time of the visits went, phase by phase
     #[arg(long, help_heading = "Results")]
     pub timings: bool,
+    /// Destroy the communicators of a visit all at once at its end: shorter visits, in which up to K of them hold memory
+    #[arg(long, help_heading = "Effort")]
+    pub keep_communicators: bool,
     /// Measure what an all-reduce costs at least here: a flag's hop between every two GPUs, and an empty kernel
     #[arg(long, help_heading = "Effort")]
     pub floor: bool,

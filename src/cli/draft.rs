@@ -285,6 +285,7 @@ fn measure(args: &Sweep) -> Measure {
         checks: args.checks.unwrap_or(standard.checks),
         passes: standard.passes,
         rotate: args.buffers.rotate_buffers,
+        keep: args.cost.keep_communicators,
     }
 }
 

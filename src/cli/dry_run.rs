@@ -42,7 +42,7 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     let ranks = if plan.ranks == 0 { "a rank on each".to_owned() } else { format!("{} ranks", plan.ranks) };
     writeln!(out, "Plan (nothing was started)")?;
     let launches: Vec<&str> = plan.launches.iter().map(|launch| started(*launch)).collect();
-    writeln!(out, "  {gpus}, {ranks}, {}", launches.join("; then "))?;
+    writeln!(out, "  {gpus} · {ranks} · {}", launches.join("; then "))?;
     if plan.alive != [0] {
         let numbers: Vec<String> = plan.alive.iter().map(|alive| (alive + 1).to_string()).collect();
         writeln!(out, "  calls go round {} communicators", numbers.join("; then "))?;

@@ -42,7 +42,10 @@ Examples:
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
   ncclsweep --launch threads,processes          does a process per rank cost anything?
+  ncclsweep --gpus 2 --floor --timings          what an all-reduce costs at least, where the time of a run goes
+  ncclsweep --register none,symmetric           do registered buffers make a difference?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
+  ncclsweep --gpus 8 --rendezvous node1:29400   on each of several hosts, started by mpirun or srun (docs/hosts.md)
 
 Exit status, the first that holds:
   130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy
@@ -52,6 +55,7 @@ const REPORT: &str = "\
 Examples:
   ncclsweep report results/before
   ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
+  ncclsweep report results/before --timings     where the time of its visits went
   ncclsweep report results/before --format html > page.html
   ncclsweep report results/* --format csv       every observation with all factors, for a statistics program
   ncclsweep report results/* --format csv-cells a row for each cell

@@ -23,7 +23,9 @@ fn fitted(text: &str, column: usize) -> String {
         .break_words(false)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .word_separator(textwrap::WordSeparator::AsciiSpace);
-    text.lines().map(|line| textwrap::fill(line, &options) + "\n").collect()
+    // A link breaks nowhere, and would leave its name alone on a line.
+    let fill = |line: &str| if line.contains("://") { line.to_owned() } else { textwrap::fill(line, &options) };
+    text.lines().map(|line| fill(line) + "\n").collect()
 }
 
 fn one(name: &str) -> Result<String> {

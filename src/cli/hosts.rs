@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -27,9 +26,6 @@ use crate::supervisor::visit::Setup;
 
 /// The address that stands for no agents.
 const NONE: &str = "none";
-/// How long the first agent waits for the others.
-const GATHER: Duration = Duration::from_secs(120);
-
 /// Several hosts, started by mpirun or srun.
 #[derive(Debug, Default, Args)]
 pub struct Hosts {
@@ -107,7 +103,7 @@ pub(super) fn gather(
         terminal::note(format!("waiting for {others} ({}) at {}", place.launcher, rendezvous.address));
     }
     let own = header.plan.devices.len();
-    let (others, facts) = Others::gather(rendezvous, place.of, own, GATHER, asked)?;
+    let (others, facts) = Others::gather(rendezvous, place.of, own, setup.deadlines.setup, asked)?;
     let first = Facts { provenance: header.provenance.clone(), devices: Vec::new(), machine: provenance::machine() };
     let all: Vec<&Facts> = std::iter::once(&first).chain(&facts).collect();
     let warnings = alike::check(&all, args.hosts.allow_mixed)?;
@@ -133,7 +129,9 @@ pub(super) fn serve(args: &Sweep, place: &Place) -> Result<Exit> {
     let asked = || interrupt.asked();
     let private = Private::create()?;
     let ((host, port), token) = (args.hosts.address(place)?, args.hosts.token()?);
-    let agent = Agent { index: place.agent, at: (&host, port), token: &token, private: &private, interrupted: &asked };
+    let limit = sweep::deadlines(args).setup;
+    let agent =
+        Agent { index: place.agent, at: (&host, port), token: &token, private: &private, limit, interrupted: &asked };
     agent.serve(prepare(args, place, &private, &asked))?;
     Ok(Exit::Held)
 }

@@ -144,6 +144,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let mut run = document::make(&header, &journal, &tally, complete)?;
     run.warnings.splice(0..0, warnings);
     if let Ended::Sick(sick) = &ended {
+        terminal::note(format!("the sweep stopped: {}", sick.what));
         run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
     }
     document::write(&folder, &run, &journal)?;

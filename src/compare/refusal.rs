@@ -88,7 +88,11 @@ fn backend(header: &Header) -> String {
 
 fn ranks(plan: &Plan) -> String {
     let gpus = crate::units::plural(plan.devices.len(), "GPU");
-    format!("{} on {gpus}", crate::units::plural(plan.ranks as usize, "rank"))
+    let hosts = match plan.agents.as_slice() {
+        [] => String::new(),
+        agents => format!(" of {}", crate::units::plural(agents.len(), "agent")),
+    };
+    format!("{} on {gpus}{hosts}", crate::units::plural(plan.ranks as usize, "rank"))
 }
 
 /// What single ranks have of their own.

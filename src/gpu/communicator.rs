@@ -113,6 +113,9 @@ pub struct Communicator {
     api: &'static Nccl,
 }
 
+// SAFETY: any thread may use a communicator with its context current, one at a time; the handle itself is a pointer's value.
+unsafe impl Send for Communicator {}
+
 impl std::fmt::Debug for Nccl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Nccl")

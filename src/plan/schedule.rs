@@ -69,6 +69,9 @@ pub struct Measure {
     /// Whether each call of a chain has buffers of its own, so that large messages do not come out of a cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rotate: bool,
+    /// Whether the communicators of a visit live to its end, to be destroyed all at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
 }
 
 fn once() -> u32 {
@@ -90,6 +93,7 @@ impl Default for Measure {
             checks: once(),
             passes: once(),
             rotate: false,
+            keep: false,
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::floor::Floor;
 use super::pairs::PairTried;
-use super::run::{Header, Run};
+use super::run::{Header, Provenance, Run};
 use super::visit::{Visit, WorkerFacts};
 use crate::error::{Error, Kind, Result};
 
@@ -88,29 +88,32 @@ impl Redactor {
     #[must_use]
     pub fn new(header: &Header) -> Self {
         let mut redactor = Self::default();
-        let (provenance, plan) = (&header.provenance, &header.plan);
-        redactor.learn_host(&provenance.host);
+        std::iter::once(&header.provenance).chain(&header.provenance.others).for_each(|host| redactor.learn_of(host));
+        header.plan.libraries.iter().for_each(|library| redactor.learn_path(&library.path));
+        redactor.learn_users(header);
+        header.plan.wrap.iter().for_each(|argument| redactor.learn_argument(argument));
+        redactor
+    }
+
+    /// Learns what is told of one host.
+    fn learn_of(&mut self, provenance: &Provenance) {
+        self.learn_host(&provenance.host);
         for gpu in &provenance.gpus {
-            redactor.learn_gpu(&gpu.uuid);
+            self.learn_gpu(&gpu.uuid);
         }
         let others = provenance.topology.iter().flat_map(|topology| &topology.gpus);
         for facts in others.filter_map(|gpu| gpu.driver.as_ref()) {
-            redactor.learn_gpu(facts.uuid.as_deref().unwrap_or_default());
+            self.learn_gpu(facts.uuid.as_deref().unwrap_or_default());
         }
         for process in &provenance.busy {
-            redactor.learn_gpu(&process.gpu);
-            redactor.learn_pid(process.pid);
+            self.learn_gpu(&process.gpu);
+            self.learn_pid(process.pid);
         }
         let libraries = provenance.libraries.iter().chain(&provenance.other_libraries).map(|library| &library.path);
-        let planned = plan.libraries.iter().map(|library| &library.path);
-        for path in libraries.chain(planned).chain(provenance.conf_files.iter().map(|file| &file.path)) {
-            redactor.learn_path(path);
+        for path in libraries.chain(provenance.conf_files.iter().map(|file| &file.path)) {
+            self.learn_path(path);
         }
-        redactor.learn_users(header);
-        for argument in provenance.arguments.iter().chain(&plan.wrap) {
-            redactor.learn_argument(argument);
-        }
-        redactor
+        provenance.arguments.iter().for_each(|argument| self.learn_argument(argument));
     }
 
     /// Learns what a visit tells of its worker.
@@ -129,10 +132,10 @@ impl Redactor {
     /// Redacts the head of a run.
     pub fn header(&self, header: &mut Header) -> Result<()> {
         *header = self.walk(header)?;
-        header.provenance.host = text::HOST.into();
-        for process in &mut header.provenance.busy {
-            process.pid = self.number(process.pid);
-        }
+        let Provenance { host, busy, others, .. } = &mut header.provenance;
+        *host = text::HOST.into();
+        let elsewhere = others.iter_mut().flat_map(|other| &mut other.busy);
+        busy.iter_mut().chain(elsewhere).for_each(|process| process.pid = self.number(process.pid));
         Ok(())
     }
 

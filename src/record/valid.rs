@@ -25,6 +25,9 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if plan.cases.is_empty() => Err("the plan has no case"),
         () if plan.devices.is_empty() => Err("the plan has no GPU"),
         () if plan.ranks == 0 || plan.ranks > MOST_RANKS => Err("the plan has no rank or too many"),
+        () if !plan.agents.is_empty() && !adds_up(&plan.agents, plan.ranks) => {
+            Err("the ranks of the agents are not those of the plan")
+        }
         () if plan.sets.iter().any(|set| set.name.chars().any(char::is_control)) => {
             Err("the name of an env set has control characters")
         }
@@ -34,6 +37,12 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
         () => Ok(()),
     }
+}
+
+/// Whether every agent has ranks, and all of them together these.
+fn adds_up(agents: &[u32], ranks: u32) -> bool {
+    let sum = agents.iter().try_fold(0_u32, |sum, own| sum.checked_add(*own));
+    agents.iter().all(|own| *own > 0) && sum == Some(ranks)
 }
 
 /// What is wrong with a visit under this header.

@@ -102,8 +102,17 @@ fn judge(before: &Before, now: &Probe) -> Option<Sick> {
 
 /// A tiny all-reduce under `arm`, tried twice: one failure may be the arm's own.
 fn try_out(plan: &Plan, setup: &Setup, private: &Private, arm: Arm, interrupted: &dyn Fn() -> bool) -> Option<Sick> {
-    let measure =
-        Measure { graph_length: 1, replays: 2, launches: 1, batches: 2, calls: 2, checks: 1, passes: 1, rotate: false };
+    let measure = Measure {
+        graph_length: 1,
+        replays: 2,
+        launches: 1,
+        batches: 2,
+        calls: 2,
+        checks: 1,
+        passes: 1,
+        rotate: false,
+        keep: false,
+    };
     let smallest = plan.cases.iter().min_by_key(|case| case.bytes().0)?;
     let tiny = Plan { cases: vec![*smallest], communicators: 1, measure, ..plan.clone() };
     let mut pace = Pace::new(Deadlines::all(LIMIT.min(setup.deadlines.setup)));

@@ -87,6 +87,7 @@ impl Sweep<'_> {
             checks: 1,
             passes: 1,
             rotate: false,
+            keep: false,
         };
         let plan = Plan {
             devices: gpus.to_vec(),

@@ -334,8 +334,17 @@ fn spawn_message(plan: &Plan, error: &std::io::Error) -> String {
 }
 
 fn job(plan: &Plan, setup: &Setup, planned: Planned, salt: u64) -> Job {
-    let least =
-        Measure { graph_length: 1, replays: 1, launches: 1, batches: 1, calls: 1, checks: 1, passes: 1, rotate: false };
+    let least = Measure {
+        graph_length: 1,
+        replays: 1,
+        launches: 1,
+        batches: 1,
+        calls: 1,
+        checks: 1,
+        passes: 1,
+        rotate: false,
+        keep: false,
+    };
     let (communicators, measure) =
         if planned.untimed { (1, least) } else { (plan.communicators, plan.measure.clone()) };
     let devices: Vec<u32> = (0..plan.ranks as usize).map(|rank| plan.devices[rank % plan.devices.len()]).collect();

@@ -102,6 +102,8 @@ impl<'a> Watch<'a> {
             let enough = || interrupted() || flooded().is_some() || lost(crew).is_some();
             let (from, heard) = crew.hear(&self.since, allowed, enough);
             match heard {
+                // No worker: who said it miscounts.
+                Heard::Received(_) if from >= self.workers.len() => continue,
                 // A worker that has done its part may go before the others.
                 Heard::Received(Received::End) if self.done.contains(&from) => continue,
                 Heard::Received(_) => self.from = from,

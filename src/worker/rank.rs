@@ -41,10 +41,13 @@ pub(super) fn run(team: &Team, rank: u32, context: Context, report_gpus: &dyn Fn
 struct Rank<'a> {
     team: &'a Team,
     rank: u32,
+    context: Context,
     stream: Stream,
     marks: Vec<Event>,
     buffers: Buffers,
     host: Vec<u8>,
+    /// Communicators that are done with and live on.
+    kept: Vec<(Communicator, Registered)>,
 }
 
 impl<'a> Rank<'a> {
@@ -57,7 +60,7 @@ impl<'a> Rank<'a> {
         let marks = (0..=samples.max(1)).map(|_| Event::create()).collect::<Result<_>>()?;
         let buffers = Buffers::alloc(team, rank, stream)?;
         team.meet(rank);
-        Ok(Self { team, rank, stream, marks, buffers, host: Vec::new() })
+        Ok(Self { team, rank, context, stream, marks, buffers, host: Vec::new(), kept: Vec::new() })
     }
 
     fn leads(&self) -> bool {
@@ -102,14 +105,41 @@ impl<'a> Rank<'a> {
             // Clocks and temperature belong to the measuring, so they are read before anything is torn down.
             report_gpus();
         }
-        self.begin(Phase::Teardown, index, None);
-        self.note(Doing::Destroy);
-        registered.into_iter().try_for_each(Registered::undo)?;
-        for communicator in communicators {
-            self.note(Doing::Destroy);
-            communicator.destroy()?;
-            self.meet();
+        self.kept.extend(communicators.into_iter().zip(registered));
+        if self.team.job.measure.keep && index + 1 < self.team.job.communicators {
+            return Ok(());
         }
+        self.begin(Phase::Teardown, index, None);
+        self.destroy_kept()
+    }
+
+    /// Ends the communicators that are done with. One by one, unless they were to live on: then at once, for most of the time that
+    /// NCCL takes it waits for a thread of its own that looks twice a second whether it should end.
+    fn destroy_kept(&mut self) -> Result<()> {
+        let mut ending = Vec::with_capacity(self.kept.len());
+        for (communicator, registered) in std::mem::take(&mut self.kept) {
+            self.note(Doing::Destroy);
+            registered.undo()?;
+            self.meet();
+            ending.push(communicator);
+        }
+        if !self.team.job.measure.keep {
+            return ending.into_iter().try_for_each(|communicator| {
+                self.note(Doing::Destroy);
+                communicator.destroy()?;
+                self.meet();
+                Ok(())
+            });
+        }
+        self.note(Doing::Destroy);
+        let context = self.context;
+        let ended: Result<()> = std::thread::scope(|scope| {
+            let end = |communicator: Communicator| move || context.bind().and_then(|()| communicator.destroy());
+            let threads: Vec<_> = ending.into_iter().map(|communicator| scope.spawn(end(communicator))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a panic ends the process"))
+        });
+        ended?;
+        self.meet();
         Ok(())
     }
 

@@ -99,6 +99,8 @@ fn a_mistyped_option_is_refused_and_never_started() {
         let ran = stage.run(command, "echo started").exits(2);
         assert!(ran.stderr().contains(meant) && ran.stdout().is_empty(), "{}{}", ran.stdout(), ran.stderr());
     }
+    let nothing = Ran(stage.program("audit").output().unwrap()).exits(2);
+    assert!(nothing.stderr().contains("<COMMAND>"), "{}", nothing.stderr());
     // What follows the command is the command's.
     let ran = Ran(stage.program("audit --out audit echo --expect x -- -y").output().unwrap()).exits(0);
     assert!(ran.stdout().starts_with("--expect x -- -y\n"), "{}", ran.stdout());

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::matrix::left_over;
+use crate::left_over::left_over;
 
 const LEAST: &str = "--emulate --gpus 4 --sizes 7168x1 --communicators 1 --samples 2 --chain 2 --quiet --out run";
 

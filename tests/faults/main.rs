@@ -2,6 +2,7 @@
 //! `cargo xtask soak faults`.
 
 mod ends;
+mod left_over;
 mod matrix;
 
 use std::path::Path;

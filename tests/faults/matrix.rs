@@ -10,12 +10,12 @@ use ncclsweep::record::journal::Journal;
 use ncclsweep::record::run::{Run, Verdict};
 use ncclsweep::record::visit::{Outcome, Visit};
 
+use super::left_over::left_over;
+
 /// Seconds after which a phase counts as hung. A machine under load may starve a healthy phase for a second or two.
 const DEADLINE: u64 = 4;
 /// From a deadline to the end of the visit: half a second for the answer, a second for SIGTERM, and slack for a loaded machine.
 const GRACE: f64 = 4.0;
-/// No process of a run may be there so long after its end.
-const LINGER: Duration = Duration::from_secs(2);
 
 /// What goes wrong, as the emulator names it.
 pub const KINDS: [&str; 15] = [
@@ -195,22 +195,5 @@ fn judge_document(fault: &Fault, run: &Run, wrong: &mut Vec<String>) {
     }
     if run.cells.iter().any(|cell| cell.arm.set == 0 && cell.median_us.is_none()) {
         wrong.push("the other set has no figure".to_owned());
-    }
-}
-
-/// A process that was started by the run in `folder` and is still there, by its command line.
-pub fn left_over(folder: &Path) -> Option<String> {
-    let mark = folder.as_os_str().as_encoded_bytes();
-    let limit = Instant::now() + LINGER;
-    loop {
-        let left = std::fs::read_dir("/proc").ok()?.flatten().find(|process| {
-            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            environment.windows(mark.len()).any(|part| part == mark)
-        })?;
-        if Instant::now() > limit {
-            let command = std::fs::read(left.path().join("cmdline")).unwrap_or_default();
-            return Some(String::from_utf8_lossy(&command).replace('\0', " "));
-        }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

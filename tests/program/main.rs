@@ -9,6 +9,7 @@ mod cases;
 mod doctor;
 mod environment;
 mod failures;
+mod floor;
 mod interrupt;
 mod output;
 mod pairs;

@@ -4,6 +4,7 @@
 use clap::{Parser, Subcommand};
 
 mod calibrate;
+mod cost;
 mod fuzz;
 mod replay;
 mod simulate;
@@ -26,6 +27,8 @@ enum Chore {
     Simulate(simulate::Args),
     /// Cut recorded rounds into disjoint runs and judge each as if it had been measured alone
     Replay(replay::Args),
+    /// What an answer costs: processes and seconds until default against another set is decided, by three ways
+    Cost(cost::Args),
     /// Run the fuzz targets of fuzz/
     Fuzz(fuzz::Args),
     /// Try to lose results: every fault in every phase, kills at random moments
@@ -39,6 +42,7 @@ fn main() -> miette::Result<()> {
     match Args::parse().chore {
         Chore::Calibrate => calibrate::print()?,
         Chore::Simulate(args) => simulate::run(&args)?,
+        Chore::Cost(args) => cost::run(&args)?,
         Chore::Replay(args) => replay::run(&args)?,
         Chore::Fuzz(args) => fuzz::run(&args)?,
         Chore::Soak(args) => soak::run(&args)?,

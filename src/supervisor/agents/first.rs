@@ -146,7 +146,7 @@ impl Others {
             if Instant::now() >= deadline {
                 let late = self.agents.iter().find(|agent| !links.contains_key(&(agent.index as u32)));
                 late.inspect(|agent| {
-                    agent.lose(format!("no worker came within {}", units::limit(limit.as_secs_f64())))
+                    agent.lose(format!("its workers did not come within {}", units::limit(limit.as_secs_f64())))
                 });
             }
             match self.rendezvous.next(GLANCE) {
@@ -232,10 +232,11 @@ impl Others {
         self.agents.iter().filter_map(of).collect()
     }
 
-    /// A host that is gone.
+    /// A host that is gone, and was not asked to go.
     pub(crate) fn lost(&self) -> Option<Outcome> {
         self.agents.iter().find_map(|agent| {
-            let what = agent.lock().lost.clone()?;
+            let state = agent.lock();
+            let what = state.lost.clone().filter(|_| !state.interrupted)?;
             Some(Outcome::HostLost { host: agent.name.clone(), what })
         })
     }

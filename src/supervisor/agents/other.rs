@@ -20,8 +20,6 @@ use crate::supervisor::private::Private;
 use crate::supervisor::visit::{Planned, Setup, Worker, last_lines, size, start, workers, written};
 use crate::wire::{self, Event, Received};
 
-/// How long the first agent may take to be there, and to let workers in.
-const REACH: Duration = Duration::from_secs(120);
 /// How long a worker that has said its last word may take to end before that is reported.
 const LAST: Duration = Duration::from_secs(1);
 /// Between two looks for orders.
@@ -39,6 +37,8 @@ pub struct Agent<'a> {
     pub token: &'a Token,
     /// Folder for links and logs.
     pub private: &'a Private,
+    /// How long the first agent may take to be there, and to let workers in.
+    pub limit: Duration,
     /// Whether the user or the launcher has interrupted.
     pub interrupted: &'a dyn Fn() -> bool,
 }
@@ -47,7 +47,7 @@ impl Agent<'_> {
     /// Serves the first agent until the run is over, with what is `prepared`; or tells it why nothing is.
     pub fn serve(&self, prepared: Result<(Setup, Facts)>) -> Result<()> {
         let purpose = Purpose::Orders { agent: self.index };
-        let stream = connect(self.at, self.token, purpose, REACH, self.interrupted);
+        let stream = connect(self.at, self.token, purpose, self.limit, self.interrupted);
         let (setup, facts) = match (prepared, &stream) {
             (Ok(prepared), _) => prepared,
             (Err(error), stream) => {
@@ -102,7 +102,7 @@ impl Agent<'_> {
         let output = self.private.file("visit.out");
         let workers = workers(plan, setup, self.private, planned);
         let purpose = Purpose::Ranks { agent: self.index, visit: number };
-        let started = connect(self.at, self.token, purpose, REACH, self.interrupted)
+        let started = connect(self.at, self.token, purpose, self.limit, self.interrupted)
             .map_err(|error| Outcome::SpawnFailed { message: error.to_string() })
             .and_then(|link| start(plan, planned, &workers, &output, mpsc::channel(), vec![link]));
         let library = setup.library_folders.get(planned.arm.library).map(|folder| folder.join("libnccl.so"));
@@ -212,7 +212,11 @@ impl Part<'_> {
                     self.over = true;
                     return false;
                 }
-                Err(TryRecvError::Empty) => return !(self.agent.interrupted)(),
+                Err(TryRecvError::Empty) if (self.agent.interrupted)() => {
+                    self.report(What::Interrupted);
+                    return false;
+                }
+                Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }

@@ -9,7 +9,7 @@ use ncclsweep::record::journal::{self, Journal};
 use ncclsweep::record::run::Run;
 use rand::{RngExt, SeedableRng};
 
-use super::matrix::left_over;
+use super::left_over::left_over;
 use super::results;
 use crate::table::Table;
 

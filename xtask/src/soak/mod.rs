@@ -1,9 +1,14 @@
 //! `cargo xtask soak`: long runs that try to lose results: every fault in every phase, and kills at random moments; and whole runs
 //! under a known truth, that try to get a false verdict.
 
+mod agents;
 mod audit;
 mod faults;
 mod kills;
+#[path = "../../../tests/agents/launched.rs"]
+mod launched;
+#[path = "../../../tests/faults/left_over.rs"]
+mod left_over;
 #[path = "../../../tests/faults/matrix.rs"]
 mod matrix;
 #[path = "../../../tests/audit/server.rs"]
@@ -38,6 +43,14 @@ enum What {
     },
     /// SIGKILL of the supervisor at random moments of a run
     Kills {
+        /// How many
+        number: u32,
+        /// Seed of the moments
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// SIGKILL of one of several agents at random moments of a run
+    Agents {
         /// How many
         number: u32,
         /// Seed of the moments
@@ -83,6 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
     match args.what {
         What::Faults { times, at_once } => faults::run(&copied()?, times, at_once),
         What::Kills { number, seed } => kills::run(&copied()?, number, seed),
+        What::Agents { number, seed } => agents::run(&copied()?, number, seed),
         What::Audit { processes, collectives, seed } => {
             audit::run(&program, &audit::Load { processes, collectives, seed })
         }

@@ -1,0 +1,201 @@
+//! How runs of several agents end, or never begin.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use ncclsweep::record::run::Run;
+use ncclsweep::record::visit::{Doing, Outcome};
+
+use crate::launched::{Agents, Ended};
+use crate::left_over::left_over;
+use crate::{document, mpirun, start};
+
+/// More visits than are made before an agent is gone.
+const LONG: &str = "--gpus 4 --rounds 50";
+
+/// Waits until the journal has `lines` lines: the head of the run, then a visit each.
+fn wait_for(agents: &mut Agents, lines: usize) {
+    let journal = agents.folder().join("run/journal.jsonl");
+    let written = || std::fs::read(&journal).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count();
+    while written() < lines {
+        assert!(agents.is_running(0), "{:?}", agents.end(0));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What must hold after an agent was lost: the run tells which, keeps what it had, and leaves nobody behind.
+#[track_caller]
+fn is_kept(agents: &Agents, first: &Ended, lost: &str) -> Run {
+    assert_eq!(first.code, Some(4), "{first:?}");
+    assert!(first.stderr.contains(lost), "{first:?}");
+    assert_eq!(left_over(agents.folder()), None);
+    let run = document(agents);
+    assert!(!run.complete && run.warnings[0].contains(lost), "{:?}", run.warnings);
+    assert_eq!(agents.visits().unwrap(), run.visits.len());
+    assert!(!run.visits.is_empty() && run.visits.iter().all(|visit| visit.outcome == Outcome::Completed));
+    run
+}
+
+#[test]
+fn an_agent_that_is_killed_ends_the_visit_everywhere_by_name() {
+    let mut agents = start(3, LONG, &[]);
+    wait_for(&mut agents, 2);
+    agents.signal(1, Signal::SIGKILL);
+    let ended = agents.all();
+    is_kept(&agents, &ended[0], "(agent 1, ranks 4-7): its agent is gone");
+    assert_eq!(ended[2].code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
+    let mut agents = start(2, &format!("{LONG} --deadline 3s"), &[]);
+    wait_for(&mut agents, 2);
+    agents.signal(1, Signal::SIGSTOP);
+    // It is told to go in vain until it goes on.
+    let waited = Instant::now();
+    while !agents.folder().join("run/report.html").exists() {
+        assert!(agents.is_running(0) && waited.elapsed().as_secs() < 120);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    agents.signal(1, Signal::SIGCONT);
+    let ended = agents.all();
+    // Between two visits it is its workers that do not come.
+    let run = is_kept(&agents, &ended[0], "(agent 1, ranks 4-7): its ");
+    let said = ["its agent does not answer", "its workers did not come within 3 s"];
+    assert!(said.iter().any(|said| run.warnings[0].contains(said)), "{:?}", run.warnings);
+}
+
+#[test]
+fn without_the_first_agent_the_others_end_too() {
+    let mut agents = start(3, LONG, &[]);
+    wait_for(&mut agents, 2);
+    agents.signal(0, Signal::SIGKILL);
+    for other in &agents.all()[1..] {
+        assert_eq!(other.code, Some(4), "{other:?}");
+        assert!(other.stderr.contains("the first agent at 127.0.0.1") && other.stderr.contains("is gone"), "{other:?}");
+    }
+    assert_eq!(left_over(agents.folder()), None);
+    assert!(agents.visits().unwrap() > 0);
+}
+
+#[test]
+fn under_open_mpi_an_agent_that_is_killed_leaves_nothing_behind() {
+    let Some(mut agents) = mpirun(2, LONG) else { return };
+    wait_for(&mut agents, 2);
+    let second = second_agent(&agents);
+    kill(Pid::from_raw(second), Signal::SIGKILL).unwrap();
+    let ended = agents.end(0);
+    assert!(ended.stderr.contains("(agent 1, ranks 4-7): its agent is gone"), "{ended:?}");
+    assert_eq!(left_over(agents.folder()), None);
+    assert!(agents.visits().unwrap() > 0);
+}
+
+/// The process id of agent 1 of those that mpirun started.
+fn second_agent(agents: &Agents) -> i32 {
+    let home = agents.folder().as_os_str().as_encoded_bytes();
+    let has = |bytes: &[u8], word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    let pids =
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_it = |pid: &i32| {
+        let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+        let environment = read("environ");
+        let ours = has(&environment, home) && has(&environment, b"OMPI_COMM_WORLD_RANK=1\0");
+        ours && !has(&read("cmdline"), b"__worker") && has(&read("cmdline"), b"ncclsweep")
+    };
+    pids.into_iter().find(is_it).expect("agent 1 runs")
+}
+
+#[test]
+fn an_interrupted_agent_interrupts_the_run() {
+    let mut agents = start(2, LONG, &[]);
+    wait_for(&mut agents, 2);
+    agents.signal(1, Signal::SIGTERM);
+    let ended = agents.all();
+    assert_eq!((ended[0].code, ended[1].code), (Some(130), Some(130)), "{ended:?}");
+    assert_eq!(left_over(agents.folder()), None);
+    assert!(agents.visits().unwrap() > 0);
+}
+
+#[test]
+fn a_worker_that_crashes_or_hangs_elsewhere_is_told_by_its_rank() {
+    let fault = |fault: &str, arguments: &str| {
+        let own = [(Some(1), "NCCLSWEEP_EMULATE_FAULT", fault)];
+        let mut agents = start(2, &format!("--gpus 2 --rounds 1 {arguments}"), &own);
+        let ended = agents.all();
+        assert_eq!((ended[0].code, ended[1].code), (Some(4), Some(0)), "{ended:?}");
+        assert_eq!(left_over(agents.folder()), None);
+        document(&agents).visits.remove(0)
+    };
+    match fault("segv@first,rank=3", "").outcome {
+        Outcome::Crashed { signal, at: Some(at) } => assert_eq!((signal.as_str(), at.rank), ("SIGSEGV", Some(2))),
+        other => panic!("{other:?}"),
+    }
+    match fault("segv@first,rank=3", "--launch processes").outcome {
+        Outcome::Crashed { signal, at: Some(at) } => assert_eq!((signal.as_str(), at.rank), ("SIGSEGV", Some(3))),
+        other => panic!("{other:?}"),
+    }
+    match fault("hang@capture,rank=3", "--deadline 4s").outcome {
+        Outcome::TimedOut { ranks, .. } => {
+            assert_eq!((ranks[0].ranks.as_slice(), ranks[0].doing), ([3].as_slice(), Doing::Capture), "{ranks:?}");
+            let all: usize = ranks.iter().map(|group| group.ranks.len()).sum();
+            assert_eq!(all, 4, "{ranks:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_does_not_hold_the_token_takes_no_part() {
+    let other = [(Some(1), "NCCLSWEEP_TOKEN", "another token of more than sixteen")];
+    let mut agents = start(2, "--gpus 2 --rounds 1 --deadline 10s", &other);
+    let ended = agents.all();
+    assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)), "{ended:?}");
+    assert!(ended[1].stderr.contains("its token is not that of the first agent"), "{ended:?}");
+    assert!(ended[0].stderr.contains("agent 1 of 2 did not come within 10 s"), "{ended:?}");
+    assert!(ended[0].stderr.contains("does not hold the token"), "{ended:?}");
+    assert!(!agents.folder().join("run").exists());
+}
+
+#[test]
+fn without_a_token_nothing_begins() {
+    let mut agents = start(1, "--gpus 2 --rounds 1", &[(None, "WORLD_SIZE", "2"), (None, "NCCLSWEEP_TOKEN", "")]);
+    let ended = agents.end(0);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("openssl rand"), "{ended:?}");
+}
+
+#[test]
+fn hosts_with_another_nccl_are_refused_unless_that_is_allowed() {
+    let other = [(Some(1), "NCCLSWEEP_EMULATE_NCCL", "2.28.9")];
+    let mut agents = start(2, "--gpus 2 --rounds 1", &other);
+    let ended = agents.all();
+    assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(0)), "{ended:?}");
+    assert!(
+        ended[0].stderr.contains("(agent 1) has NCCL 2.28.9") && ended[0].stderr.contains("--allow-mixed"),
+        "{ended:?}"
+    );
+    let mut agents = start(2, "--gpus 2 --rounds 1 --allow-mixed", &other);
+    let ended = agents.all();
+    assert!(matches!(ended[0].code, Some(0 | 5)), "{ended:?}");
+    assert!(document(&agents).warnings.iter().any(|warning| warning.contains("NCCL 2.28.9")));
+}
+
+#[test]
+fn an_agent_that_cannot_take_part_says_why_at_once() {
+    let mut agents = start(2, "--gpus 2 --rounds 1", &[(Some(1), "NCCLSWEEP_EMULATE_BUSY", "1:4711")]);
+    let ended = agents.all();
+    assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)), "{ended:?}");
+    assert!(ended[0].stderr.contains("agent 1 cannot take part") && ended[0].stderr.contains("4711"), "{ended:?}");
+}
+
+#[test]
+fn what_works_on_one_host_alone_is_refused() {
+    for arguments in ["--ranks 4", "--isolate"] {
+        let mut agents = start(1, &format!("--gpus 2 --rounds 1 {arguments}"), &[(None, "WORLD_SIZE", "2")]);
+        let ended = agents.end(0);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("works on one host alone"), "{ended:?}");
+    }
+}
