@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::args::read;
 use crate::error::{Error, Kind, Result};
+use crate::nccl::register::Register;
 use crate::plan::config::Config;
-use crate::plan::register::Register;
 use crate::plan::schedule::Library;
 
 /// What is said of buffers.

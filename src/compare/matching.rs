@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::collective::Case;
-use crate::plan::register::Register;
+use crate::nccl::register::Register;
 use crate::plan::schedule::{Arm, Launch, Plan};
 
 /// An arm and the index of a case.

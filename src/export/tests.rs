@@ -16,7 +16,7 @@ const TUNED: Arm = Arm {
     library: 0,
     launch: crate::plan::schedule::Launch::Threads,
     alive: 0,
-    register: crate::plan::register::Register::None,
+    register: crate::nccl::register::Register::None,
 };
 
 fn write(run: &Run, form: Form) -> Result<String> {

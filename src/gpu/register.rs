@@ -8,7 +8,7 @@ use cudarc::nccl::sys;
 use super::communicator::{self, Communicator, check};
 use super::cuda::DeviceBuffer;
 use super::{GpuError, function_table};
-use crate::plan::register::{Register, Registration};
+use crate::nccl::register::{Register, Registration};
 
 type Result<T> = std::result::Result<T, GpuError>;
 

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, Vars};
-use super::register::Register;
 use super::schedule::{Launch, Rounds};
 use super::settings::Percent;
 use crate::collective::{Dtype, Mode, Op, Placement, SizeList};
 use crate::error::{Error, Result};
+use crate::nccl::register::Register;
 use crate::nearest::nearest;
 
 /// What a person writes fits many times over.

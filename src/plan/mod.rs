@@ -5,6 +5,5 @@ pub mod checked;
 pub mod config;
 pub mod env_set;
 pub mod environment;
-pub mod register;
 pub mod schedule;
 pub mod settings;

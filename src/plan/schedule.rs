@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::CpuAffinity;
 use super::env_set::{EnvSet, RankEnv, Vars};
-use super::register::Register;
 use crate::collective::{Case, Mode};
+use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
 
 /// How many rounds are made.

@@ -3,7 +3,7 @@
 
 use super::run::{Cell, Run, Verdict};
 use super::visit::Visit;
-use crate::plan::register::Registration;
+use crate::nccl::register::Registration;
 use crate::plan::schedule::Arm;
 
 /// What became of the buffers of an arm in all its visits; nothing where none were to be registered.
@@ -37,7 +37,7 @@ pub(super) fn withhold(cell: &mut Cell, visits: &[Visit]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::register::Register;
+    use crate::nccl::register::Register;
     use crate::record::fixture;
 
     #[test]

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::gpu::cuda::Device;
 use crate::gpu::nvml::GpuState;
+use crate::nccl::register::Registration;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
-use crate::plan::register::Registration;
 use crate::plan::schedule::Arm;
 use crate::proof::{Read, Used};
 use crate::topology::CpuList;

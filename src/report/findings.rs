@@ -1,7 +1,7 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
+use crate::nccl::register::Registration;
 use crate::plan::environment::Origin;
-use crate::plan::register::Registration;
 use crate::plan::schedule::Arm;
 use crate::proof::{State, VariableProof, why};
 use crate::record::proofs::OfCases;

@@ -2,10 +2,10 @@
 
 use crate::collective::Mode;
 use crate::gpu::nvml::Process;
+use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
 use crate::plan::affinity::CpuAffinity;
 use crate::plan::env_set::{EnvSet, RankEnv, Vars};
-use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};

@@ -1,6 +1,6 @@
 //! `--floor` and `--timings`, registered and rotated buffers: what else a run can be asked for.
 
-use ncclsweep::plan::register::Register;
+use ncclsweep::nccl::register::Register;
 use ncclsweep::record::floor::Over;
 use ncclsweep::record::run::{Run, Verdict};
 

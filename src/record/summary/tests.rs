@@ -8,7 +8,7 @@ const DEFAULT: Arm = Arm {
     library: 0,
     launch: crate::plan::schedule::Launch::Threads,
     alive: 0,
-    register: crate::plan::register::Register::None,
+    register: crate::nccl::register::Register::None,
 };
 const LL: Arm = Arm { set: 1, ..DEFAULT };
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::collective::{Case, Dtype, Mode, Op, Placement};
 use crate::error::{Error, Kind, Result};
+use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
-use crate::plan::register::Register;
 use crate::plan::schedule::{Launch, Plan};
 use crate::record::run::{Applied, Backend, Cell, Run, Verdict};
 use crate::record::stored::Stored;
@@ -240,8 +240,8 @@ mod tests {
         cells(&[run], &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r#"
         run,backend,set,nccl,launch,alive,register,ranks,gpus,oversubscribed,mode,dtype,op,in_place,size,size_bytes,elements,visits,replicates,median_us,interval_low_us,interval_high_us,mean_us,p95_us,p99_us,min_us,algbw_gbps,busbw_gbps,ratio,ratio_low,ratio_high,verdict,verdict_reason,applied,checked_outputs,wrong_outputs
-        results/1,cuda,default,2.28.9,threads,0,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
-        results/1,cuda,pcie-ll,2.28.9,threads,0,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
+        results/1,cuda,default,2.28.9,threads,0,none,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,52.57,51.25575,54.04196,52.78028,55.7242,58.352700000000006,49.9415,0.5454061251664447,0.9544607190412783,,,,baseline,,applied,14400,0
+        results/1,cuda,pcie-ll,2.28.9,threads,0,none,8,8,false,graph,bf16,sum,false,7168x2,28672,14336,6,36,,31.778565,33.5060152,32.7237736,34.549004000000004,36.17867400000001,30.96373,0.879687298655556,1.539452772647223,0.62,0.60822,0.6330199999999999,faster,"2 of at least 3 rounds, ""so far""",applied,14400,0
         "#);
     }
 
@@ -256,9 +256,9 @@ mod tests {
         observations(&[run], &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r"
         run,backend,host,driver,nccl,launch,alive,register,ranks,gpus,oversubscribed,set,applied,mode,dtype,op,in_place,size,size_bytes,elements,calls,visit,round,completed,timed,communicator,sample,time_us
-        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,8,8,false,default,applied,graph,bf16,sum,false,7168x1,14336,7168,50,0,0,true,true,0,0,48.0
-        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,8,8,false,default,applied,graph,bf16,sum,false,7168x1,14336,7168,50,0,0,true,true,0,1,48.5
-        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,8,8,false,default,applied,graph,bf16,sum,false,7168x2,28672,14336,50,0,0,true,true,0,,48.2
+        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,none,8,8,false,default,applied,graph,bf16,sum,false,7168x1,14336,7168,50,0,0,true,true,0,0,48.0
+        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,none,8,8,false,default,applied,graph,bf16,sum,false,7168x1,14336,7168,50,0,0,true,true,0,1,48.5
+        results/1,cuda,box-1,580.159.04,2.28.9,threads,0,none,8,8,false,default,applied,graph,bf16,sum,false,7168x2,28672,14336,50,0,0,true,true,0,,48.2
         ");
     }
 }
