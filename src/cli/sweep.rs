@@ -136,7 +136,9 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let ended = make(&mut sweep, args.isolate, &mut live);
     live.finish();
     let ended = ended?;
-    if args.cost.floor {
+    if args.cost.floor && !plan.agents.is_empty() {
+        terminal::note("warning: --floor looks at the GPUs of one host; between hosts nothing is measured");
+    } else if args.cost.floor {
         look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
     }
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
