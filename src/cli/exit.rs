@@ -91,9 +91,34 @@ pub fn show(error: &Error) {
         .with_word_splitter(WordSplitter::NoHyphenation)
         .with_break_words(false);
     let shown = handler.render_report(&mut text, error);
+    let text = clipped(text.trim());
     match shown {
-        Ok(()) if fancy => terminal::colored_note(&format!("ncclsweep: {}", text.trim())),
-        Ok(()) => terminal::note(format!("ncclsweep: {}", text.trim())),
+        Ok(()) if fancy => terminal::colored_note(&format!("ncclsweep: {text}\x1b[0m")),
+        Ok(()) => terminal::note(format!("ncclsweep: {text}")),
         Err(_) => terminal::note(format!("ncclsweep: {error}")),
+    }
+}
+
+/// Longest line of an error: a path is shorter, but the line of a file that is shown with its fault may be a megabyte.
+const LONGEST_LINE: usize = 1000;
+
+fn clipped(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_any_length_is_shown_by_its_beginning() {
+        let text = format!("short\n{}\nlast", "µ".repeat(1_000_000));
+        let shown = clipped(&text);
+        assert_eq!(shown.lines().map(|line| line.chars().count()).collect::<Vec<_>>(), [5, LONGEST_LINE + 1, 4]);
+        assert_eq!(clipped("a\n\nb"), "a\n\nb");
     }
 }
