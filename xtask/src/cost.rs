@@ -159,8 +159,7 @@ fn draw(args: &Args, plan: &Plan, visits: &[Visit], way: &Way, effect: f64) -> R
     for _ in 0..args.runs {
         let mut tally = Tally::default();
         let mut rounds = 0;
-        loop {
-            let Some(look) = Looks::Auto.next(rounds).filter(|look| *look <= MOST_ROUNDS) else { break };
+        while let Some(look) = Looks::Auto.next(rounds).filter(|look| *look <= MOST_ROUNDS) {
             for round in rounds..look {
                 for set in 0..2 {
                     let factor = if set == 0 { 1.0 } else { effect };

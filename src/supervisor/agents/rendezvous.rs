@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -112,10 +112,7 @@ impl Rendezvous {
 
     /// The next peer, if one comes within `limit`.
     pub fn next(&self, limit: Duration) -> Option<Peer> {
-        match lock(&self.peers).recv_timeout(limit) {
-            Ok(peer) => Some(peer),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        lock(&self.peers).recv_timeout(limit).ok()
     }
 
     /// Why the last caller was refused, when one was.
@@ -252,9 +249,9 @@ fn say<T: Serialize>(mut to: &TcpStream, word: &T) -> std::io::Result<()> {
 
 /// Reads one word and not a byte more: what follows is for others.
 fn hear<T: DeserializeOwned>(from: &TcpStream) -> std::io::Result<T> {
-    let mut line = Vec::new();
-    for byte in from.take(LONGEST).bytes() {
-        match byte? {
+    let (mut from, mut line, mut byte) = (from.take(LONGEST), Vec::new(), [0]);
+    while from.read(&mut byte)? == 1 {
+        match byte[0] {
             b'\n' => return serde_json::from_slice(&line).map_err(|_| std::io::Error::other("it is no agent")),
             byte => line.push(byte),
         }
