@@ -11,6 +11,11 @@ use crate::plan::schedule::Arm;
 
 /// Most ranks of a plan that is read.
 const MOST_RANKS: u32 = 1024;
+/// Most communicators of a visit, and most that are alive beside one: their product is counted.
+const MOST_COMMUNICATORS: u32 = 100_000;
+const MOST_ALIVE: u32 = 1000;
+/// Most of anything that is counted and added up: more than a box can do in a life, and far from where sums end.
+const MOST_COUNTED: u64 = 1 << 48;
 /// Longest time that is read, in seconds: some thirty years.
 const LONGEST: f64 = 1e9;
 
@@ -32,7 +37,10 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
             Err("the name of an env set has control characters")
         }
         () if !vars.all(are_sound) => Err("the plan has a variable whose name or value no process can be given"),
-        () if plan.communicators == 0 => Err("the plan has no communicator"),
+        () if plan.communicators == 0 || plan.communicators > MOST_COMMUNICATORS => {
+            Err("the plan has no communicator or too many")
+        }
+        () if plan.alive.iter().any(|alive| *alive > MOST_ALIVE) => Err("the plan has too many communicators"),
         () if !limit => Err("the time limit is no length of time"),
         () if !(plan.tolerance > 0.0 && plan.tolerance < 1.0) => Err("the tolerance is not between 0 and 1"),
         () => Ok(()),
@@ -53,6 +61,13 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
     match () {
         () if visit.arm.set >= plan.sets.len() => Err("a visit of an env set that the plan does not have"),
         () if visit.arm.library >= plan.libraries.len() => Err("a visit of a library that the plan does not have"),
+        () if visit.arm.alive > MOST_ALIVE => Err("a visit with too many communicators"),
+        () if !visit.replicates.iter().all(|of| counted([of.checks.outputs, of.checks.wrong])) => {
+            Err("more outputs than anybody can have compared")
+        }
+        () if !visit.registration.iter().all(|of| counted([of.taken, of.left])) => {
+            Err("more buffers than anybody can have registered")
+        }
         () if !(visit.seconds >= 0.0 && visit.seconds < LONGEST) => Err("a visit took no length of time"),
         () if !visit.replicates.iter().all(|replicate| case(replicate.case)) => {
             Err("a case that the plan does not have")
@@ -66,6 +81,10 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
         }
         () => Ok(()),
     }
+}
+
+fn counted<const N: usize>(counts: [u64; N]) -> bool {
+    counts.iter().all(|count| *count <= MOST_COUNTED)
 }
 
 /// What is wrong with a pair under this header.
@@ -142,6 +161,9 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
         () if !run.cells.iter().all(|cell| arm(cell.arm) && cases(&[cell.case])) => {
             Err("a cell that the plan does not have")
         }
+        () if !run.cells.iter().all(|cell| counted([cell.checked_outputs, cell.wrong_outputs])) => {
+            Err("more outputs than anybody can have compared")
+        }
         () if !run.joint.iter().all(|joint| arm(joint.arm)) => Err("an env set that the plan does not have"),
         // Names of the plan have no control characters; those beside an arm are printed as they are.
         () if !run.cells.iter().all(|cell| named(cell.arm, &cell.set)) => {
@@ -176,6 +198,8 @@ mod tests {
         };
         assert!(wrong(&|made| made.arm.set = 9).is_err());
         assert!(wrong(&|made| made.arm.library = 9).is_err());
+        assert!(wrong(&|made| made.arm.alive = u32::MAX).is_err());
+        assert!(wrong(&|made| made.replicates[0].checks.outputs = u64::MAX).is_err());
         assert!(wrong(&|made| made.seconds = -1e308).is_err());
         assert!(wrong(&|made| made.seconds = f64::NAN).is_err());
         assert!(wrong(&|made| made.replicates[0].case = 999).is_err());
