@@ -125,10 +125,18 @@ impl fmt::Display for Source {
     }
 }
 
+impl Used {
+    /// `Ring LL`: algorithm and protocol. NCCL names kernels on symmetric memory by one word (`AGxLL_R`) and gives no protocol.
+    #[must_use]
+    pub fn choice(&self) -> String {
+        format!("{} {}", self.algorithm, self.protocol).trim_end().to_owned()
+    }
+}
+
 impl fmt::Display for Used {
     /// `Ring LL, 1 channel, 512 threads`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.algorithm, self.protocol)?;
+        f.write_str(&self.choice())?;
         if let Some(channels) = self.channels {
             write!(f, ", {channels}")?;
         }

@@ -84,7 +84,7 @@ fn row(size: String, set: String, Chosen { used, transports, rings }: &Chosen) -
     [
         size,
         set,
-        words(&|used| format!("{} {}", used.algorithm, used.protocol)),
+        words(&Used::choice),
         words(&|used| used.channels.map_or("?".to_owned(), |channels| channels.most().to_string())),
         words(&|used| used.threads().map_or("?".to_owned(), |threads| threads.to_string())),
         joined(ways),

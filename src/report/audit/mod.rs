@@ -240,7 +240,7 @@ fn row(audit: &Audit, of: &Usage) -> Vec<String> {
         of.bytes.map_or_else(|| format!("{} elements", of.count), |bytes| Bytes(bytes).to_string()),
         count(of.calls.all()),
         captured,
-        format!("{} {}", of.used.algorithm, of.used.protocol),
+        of.used.choice(),
         channels,
         of.used.threads().map_or_else(String::new, |threads| threads.to_string()),
         format!("{} of {}", of.workers.len(), audit.workers.len()),
