@@ -23,6 +23,17 @@ impl Told {
         let mut command = stage.program("audit --out audit --");
         // bash tells each signal; others may not know those of real time.
         command.args(["bash", "-c", script]).stdout(Stdio::piped());
+        // What started the tests may ignore some (nohup, a shell's background), and what is ignored is never told.
+        // SAFETY: a call that is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                let all = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
+                all.into_iter().for_each(|signal| {
+                    libc::signal(signal, libc::SIG_DFL);
+                });
+                Ok(())
+            })
+        };
         setup(&mut command);
         let mut audit = command.spawn().unwrap();
         let mut lines = BufReader::new(audit.stdout.take().unwrap()).lines();
