@@ -22,27 +22,27 @@ pub struct Timings {
     /// From spawn to the worker's first word.
     pub exec: f64,
     /// Of these, the driver.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub driver: f64,
     /// Of these, loading NCCL.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub library: f64,
     /// Of these, contexts of all GPUs.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub contexts: f64,
     /// Buffers, threads, a look at the GPUs.
     pub start: f64,
     /// All communicators' init and first collectives.
     pub communicators: f64,
     /// Of these, first collectives, in which NCCL connects.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub first: f64,
     /// Warm-up.
     pub warm_up: f64,
     /// Capture, timing.
     pub measuring: f64,
     /// Of these, capture.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub capture: f64,
     /// Data checks.
     pub checking: f64,
@@ -51,8 +51,12 @@ pub struct Timings {
     /// From its last word until it was gone.
     pub exit: f64,
     /// Reading NCCL's log once it was gone; not part of the visit's time.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     pub reading: f64,
+}
+
+fn is_nothing(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 impl Timings {

@@ -117,7 +117,7 @@ impl Sweep<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Option<Ended>> {
         for (place, arm) in due.iter().enumerate() {
-            if self.soaked_enough() {
+            if self.soaked_enough(round) {
                 return Ok(Some(Ended::Complete));
             }
             let index = self.journal.entries().last().map_or(0, |entry| entry.index + 1);
@@ -166,17 +166,19 @@ impl Sweep<'_> {
         if self.plan.soak_s.is_some() { self.tally.has_broken(arm) } else { self.tally.has_failed(arm) }
     }
 
-    /// Whether a soak has lasted as long as was asked for, over all its sessions.
-    fn soaked_enough(&self) -> bool {
+    /// Whether a soak has lasted as long as was asked for, over all its sessions. It visits every arm once, however short it is: an
+    /// arm that nobody looked at would count as failed.
+    fn soaked_enough(&self, round: u32) -> bool {
         let soaked = || self.journal.entries().iter().map(|entry| entry.seconds).sum::<f64>();
-        self.plan.soak_s.is_some_and(|asked| soaked() >= asked)
+        round > 0 && self.plan.soak_s.is_some_and(|asked| soaked() >= asked)
     }
 
     /// Whether to stop before `round`.
     fn enough(&self, round: u32, begun: Instant) -> Result<Option<Ended>> {
         if self.plan.soak_s.is_some() {
-            let ended = if self.soaked_enough() { Ended::Complete } else { Ended::NothingToCompare };
-            let over = self.soaked_enough() || self.plan.arms().all(|arm| self.is_out(arm));
+            let enough = self.soaked_enough(round);
+            let ended = if enough { Ended::Complete } else { Ended::NothingToCompare };
+            let over = enough || self.plan.arms().all(|arm| self.is_out(arm));
             return Ok(over.then_some(ended));
         }
         let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);

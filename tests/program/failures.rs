@@ -135,3 +135,15 @@ fn data_is_checked_as_often_as_is_asked_for() {
     assert_eq!(outputs(""), 2 * (1 + 3 + 1 + 50));
     assert_eq!(outputs("--checks 4"), 2 * (1 + 12 + 1 + 4 * 50));
 }
+
+#[test]
+fn the_shortest_soak_looks_at_every_set_once() {
+    let run = Program::emulated("--gpus 2 --sizes 7168x1 --communicators 1 --soak 1ms --seed 7")
+        .keeping(OUT)
+        .run()
+        .exits(0)
+        .document();
+    let visited: Vec<usize> = run.visits.iter().map(|visit| visit.arm.set).collect();
+    assert_eq!(visited.len(), 2, "one visit of each set, and no more: {visited:?}");
+    assert_ne!(visited[0], visited[1]);
+}
