@@ -56,7 +56,6 @@ fn adds_up(agents: &[u32], ranks: u32) -> bool {
 /// What is wrong with a visit under this header.
 pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> {
     let plan = &header.plan;
-    let time = |value: f64| value > 0.0 && value < LONGEST * 1e6;
     let case = |case: usize| case < plan.cases.len();
     match () {
         () if visit.arm.set >= plan.sets.len() => Err("a visit of an env set that the plan does not have"),
@@ -68,19 +67,29 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
         () if !visit.registration.iter().all(|of| counted([of.taken, of.left])) => {
             Err("more buffers than anybody can have registered")
         }
-        () if !(visit.seconds >= 0.0 && visit.seconds < LONGEST) => Err("a visit took no length of time"),
+        () if !is_length(visit.seconds) => Err("a visit took no length of time"),
         () if !visit.replicates.iter().all(|replicate| case(replicate.case)) => {
             Err("a case that the plan does not have")
         }
         () if !visit.used.iter().all(|used| case(used.case)) => Err("a case that the plan does not have"),
-        () if !visit.replicates.iter().all(|replicate| time(replicate.median_us) && time(replicate.mean_us)) => {
+        () if !visit.replicates.iter().all(|replicate| is_time(replicate.median_us) && is_time(replicate.mean_us)) => {
             Err("a time that is no positive number")
         }
-        () if !visit.replicates.iter().flat_map(|replicate| &replicate.samples_us).all(|sample| time(*sample)) => {
+        () if !visit.replicates.iter().flat_map(|replicate| &replicate.samples_us).all(|sample| is_time(*sample)) => {
             Err("a sample that is no positive number")
         }
         () => Ok(()),
     }
+}
+
+/// A time of a call, in microseconds.
+fn is_time(micros: f64) -> bool {
+    micros > 0.0 && micros < LONGEST * 1e6
+}
+
+/// What something took, in seconds.
+fn is_length(seconds: f64) -> bool {
+    (0.0..LONGEST).contains(&seconds)
 }
 
 fn counted<const N: usize>(counts: [u64; N]) -> bool {
@@ -97,7 +106,7 @@ pub(super) fn pair(header: &Header, pair: &PairTried) -> Result<(), &'static str
         () if !pair.gpus.iter().all(|gpu| plan.devices.contains(gpu)) => {
             Err("a pair of GPUs that the plan does not have")
         }
-        () if !(pair.seconds >= 0.0 && pair.seconds < LONGEST) => Err("a pair took no length of time"),
+        () if !is_length(pair.seconds) => Err("a pair took no length of time"),
         () => Ok(()),
     }
 }
@@ -105,17 +114,16 @@ pub(super) fn pair(header: &Header, pair: &PairTried) -> Result<(), &'static str
 /// What is wrong with a floor under this header.
 pub(super) fn floor(header: &Header, floor: &Floor) -> Result<(), &'static str> {
     let known = |gpu: &u32| header.plan.devices.contains(gpu);
-    let time = |value: &f64| *value > 0.0 && *value < LONGEST * 1e6;
     let kernels = || floor.kernels.iter().all(|kernel| known(&kernel.gpu));
     let times = floor.kernels.iter().flat_map(|kernel| [kernel.graph_us, kernel.stream_us, kernel.sync_us]);
     match () {
         () if !kernels() || !floor.hops.iter().flat_map(|hop| &hop.gpus).all(known) => {
             Err("a floor of GPUs that the plan does not have")
         }
-        () if !times.chain(floor.hops.iter().flat_map(|hop| hop.runs_us.iter().copied())).all(|of| time(&of)) => {
+        () if !times.chain(floor.hops.iter().flat_map(|hop| hop.runs_us.iter().copied())).all(is_time) => {
             Err("a floor that is no positive number")
         }
-        () if !(floor.seconds >= 0.0 && floor.seconds < LONGEST) => Err("a floor took no length of time"),
+        () if !is_length(floor.seconds) => Err("a floor took no length of time"),
         () => Ok(()),
     }
 }
