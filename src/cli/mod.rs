@@ -64,6 +64,10 @@ fn command() -> Exit {
     // Workers, probes and what looks for the floor are this executable too; their arguments are ours alone, so they need no parser.
     let first = std::env::args_os().skip(1).take(3);
     let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();
+    if hidden.first().is_some_and(|word| word.starts_with("__")) {
+        // It was started by a path that ends in "exe"; whoever lists processes shall know it. Without the name all works too.
+        let _ = std::fs::write("/proc/self/comm", env!("CARGO_PKG_NAME"));
+    }
     match hidden.first().map(String::as_str) {
         Some(crate::supervisor::visit::WORKER) => worker::run(descriptor(&hidden)),
         Some(crate::supervisor::prepare::PROBE) => return probe(&hidden),

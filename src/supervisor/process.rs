@@ -4,9 +4,8 @@ use std::cell::OnceCell;
 use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child as Handle, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
@@ -63,9 +62,9 @@ impl Process {
         given: Vec<Given>,
         hear: impl Fn(Received<T>) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
-        let executable = own_executable()?;
+        let executable = own_executable();
         let (reader, writer) = std::io::pipe()?;
-        let mut words = spec.wrap.iter().map(std::ffi::OsString::from).chain([executable.into_os_string()]);
+        let mut words = spec.wrap.iter().map(std::ffi::OsString::from).chain([executable.into()]);
         let mut command = Command::new(words.next().expect("there is at least the executable"));
         let output = OpenOptions::new().create(true).append(true).open(spec.output)?;
         let wire = FdMapping { parent_fd: OwnedFd::from(writer), child_fd: WIRE_FD };
@@ -81,6 +80,10 @@ impl Process {
             .process_group(group.map_or(0, u32::cast_signed))
             .fd_mappings([wire].into_iter().chain(given).collect())
             .map_err(std::io::Error::other)?;
+        if let ([], Some(called)) = (spec.wrap, std::env::args_os().next()) {
+            // Lists of processes show the name that people know.
+            command.arg0(called);
+        }
         // SAFETY: prctl is async-signal-safe, and nothing else runs between fork and exec.
         unsafe {
             // A supervisor that is killed takes its workers along.
@@ -143,15 +146,10 @@ impl Process {
     }
 }
 
-/// The file that this process runs, by its name as long as that leads to it: a build or an update replaces the file of a run
-/// that goes on, and what then has the name may speak otherwise.
-fn own_executable() -> std::io::Result<PathBuf> {
-    let ours = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
-    let named = std::env::current_exe()?;
-    let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let same = matches!((file(&named), file(&ours)), (Ok(named), Ok(ours)) if named == ours);
-    // A command of --wrap finds it there too, as long as this process lives.
-    Ok(if same { named } else { ours })
+/// The file that this process runs, whatever has its name by now: a build or an update replaces the file of a run that goes on,
+/// and what then has the name may speak otherwise. A command of `--wrap` finds it there too, as long as this process lives.
+fn own_executable() -> String {
+    format!("/proc/{}/exe", std::process::id())
 }
 
 /// Writes lines to a process from a thread of its own: one that never reads must not keep its deadline from passing.
