@@ -30,8 +30,8 @@ const MOST_ROUNDS: u32 = 40;
 pub struct Args {
     /// Folder of a run of one setting under two names
     recording: PathBuf,
-    /// Folder that `cargo xtask versus` made on the same GPUs, over the same transport
-    versus: PathBuf,
+    /// Folder that `cargo xtask versus` made on the same GPUs, over the same transport; without it there is no shell loop
+    versus: Option<PathBuf>,
     /// Runs that are drawn for each row
     #[arg(long, default_value_t = 300)]
     runs: u32,
@@ -55,7 +55,8 @@ struct Way {
 
 pub fn run(args: &Args) -> Result<()> {
     let (plan, visits) = recorded(&args.recording)?;
-    let theirs = Theirs::read(&args.versus, plan.cases[0].mode.to_string().as_str())?;
+    let mode = plan.cases[0].mode.to_string();
+    let theirs = args.versus.as_deref().map(|folder| Theirs::read(folder, &mode)).transpose()?;
     let mut table = Table::new(&[
         "way",
         "ranks",
@@ -72,10 +73,10 @@ pub fn run(args: &Args) -> Result<()> {
     for tolerance in TOLERANCES {
         for effect in EFFECTS {
             let mut loop_seconds = None;
-            for way in ways(&plan, &visits, &theirs) {
+            for way in ways(&plan, &visits, theirs.as_ref()) {
                 let drawn = draw(args, &Plan { tolerance, ..plan.clone() }, &visits, &way, effect)?;
                 let seconds = f64::from(drawn.processes) * way.seconds;
-                let shell = *loop_seconds.get_or_insert(seconds);
+                let shell = theirs.as_ref().map(|_| *loop_seconds.get_or_insert(seconds));
                 table.push(vec![
                     way.name.to_owned(),
                     plan.ranks.to_string(),
@@ -86,25 +87,21 @@ pub fn run(args: &Args) -> Result<()> {
                     format!("{:.2}", way.seconds),
                     if way.measured { "measured" } else { "computed" }.to_owned(),
                     format!("{seconds:.1}"),
-                    format!("{:.2}", seconds / shell),
+                    shell.map_or_else(|| "-".to_owned(), |shell| format!("{:.2}", seconds / shell)),
                     format!("{:.0}%", 100.0 * drawn.decided),
                 ]);
             }
         }
     }
     table.print();
-    println!(
-        "all_reduce_perf: {} processes, standard deviation between them {:.2}% (mean over sizes); one communicator of this program: {:.2}%",
-        theirs.processes,
-        100.0 * theirs.spread,
-        100.0 * spread(&plan, &visits)
-    );
-    match &args.save {
-        Some(path) => {
-            table.save(path, &format!("cargo xtask cost {} {}", args.recording.display(), args.versus.display()))
-        }
-        None => Ok(()),
+    println!("standard deviation of one communicator of this program: {:.2}%", 100.0 * spread(&plan, &visits));
+    if let Some(theirs) = &theirs {
+        let (processes, spread) = (theirs.processes, 100.0 * theirs.spread);
+        println!("of {processes} processes of all_reduce_perf: {spread:.2}% (mean over sizes, too)");
     }
+    let Some(path) = &args.save else { return Ok(()) };
+    let versus = args.versus.iter().map(|folder| format!(" {}", folder.display())).collect::<String>();
+    table.save(path, &format!("cargo xtask cost {}{versus} --runs {}", args.recording.display(), args.runs))
 }
 
 /// The plan of a recording and its visits, those of both names together: they are the same setting.
@@ -125,7 +122,7 @@ fn recorded(folder: &Path) -> Result<(Plan, Vec<Visit>)> {
     Ok((Plan { rounds: Rounds::Auto, ..plan }, visits))
 }
 
-fn ways(plan: &Plan, visits: &[Visit], theirs: &Theirs) -> Vec<Way> {
+fn ways(plan: &Plan, visits: &[Visit], theirs: Option<&Theirs>) -> Vec<Way> {
     let communicators = f64::from(plan.communicators);
     let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(visits.iter().map(seconds));
     let own = median(&|visit| visit.seconds);
@@ -134,15 +131,18 @@ fn ways(plan: &Plan, visits: &[Visit], theirs: &Theirs) -> Vec<Way> {
         let of = visit.timings;
         (of.communicators + of.warm_up + of.measuring + of.checking + of.teardown) / communicators
     };
-    let one = median(&|visit| visit.seconds - (communicators - 1.0) * each(visit));
+    let first = |n: u32| median(&|visit| visit.seconds - (communicators - f64::from(n)) * each(visit));
     let kept = median(&|visit| visit.seconds - visit.timings.teardown * (1.0 - 1.0 / communicators));
     let way = |name, communicators, seconds, measured| Way { name, communicators, seconds, measured };
-    vec![
-        way("all_reduce_perf in a loop", Some(1), theirs.seconds, true),
-        way("ncclsweep, one communicator", Some(1), one, false),
+    let looped = theirs.map(|theirs| way("all_reduce_perf in a loop", Some(1), theirs.seconds, true));
+    let ours = [
+        way("ncclsweep, one communicator", Some(1), first(1), false),
+        way("ncclsweep, two communicators", Some(2), first(2), false),
+        way("ncclsweep, three communicators", Some(3), first(3), false),
         way("ncclsweep", None, own, true),
         way("ncclsweep, if its communicators ended at once", None, kept, false),
-    ]
+    ];
+    looped.into_iter().chain(ours).collect()
 }
 
 /// What runs drawn from the recording took.
@@ -178,13 +178,11 @@ fn draw(args: &Args, plan: &Plan, visits: &[Visit], way: &Way, effect: f64) -> R
     Ok(Drawn { processes: took[took.len() / 2], decided: f64::from(decided) / f64::from(args.runs) })
 }
 
-/// A visit as it could have been: one of the recorded, or one communicator of it.
+/// A visit as it could have been: one of the recorded, or the first communicators of it.
 fn process(generator: &mut ChaCha8Rng, visits: &[Visit], way: &Way, arm: Arm, round: u32, factor: f64) -> Visit {
     let mut visit = visits[generator.random_range(0..visits.len())].clone();
-    if way.communicators == Some(1) {
-        let all = visit.replicates.iter().map(|replicate| replicate.communicator).max().unwrap_or(0);
-        let one = generator.random_range(0..=all);
-        visit.replicates.retain(|replicate| replicate.communicator == one);
+    if let Some(communicators) = way.communicators {
+        visit.replicates.retain(|replicate| (replicate.communicator as usize) < communicators);
     }
     visit.replicates.iter_mut().for_each(|replicate| replicate.median_us *= factor);
     Visit { arm, round, ..visit }

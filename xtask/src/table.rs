@@ -37,12 +37,13 @@ impl Table {
     }
 
     pub fn save(&self, path: &Path, command: &str) -> Result<()> {
-        let mut text = format!("# {command}\n{}\n", self.columns.join(","));
-        for row in &self.rows {
-            text += &row.join(",");
-            text.push('\n');
-        }
-        fs::write(path, text)
-            .map_err(|cause| Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(cause))
+        let failed = |cause: std::io::Error| {
+            Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(cause)
+        };
+        let mut writer = csv::Writer::from_writer(format!("# {command}\n").into_bytes());
+        writer.write_record(&self.columns).map_err(|error| failed(error.into()))?;
+        self.rows.iter().try_for_each(|row| writer.write_record(row)).map_err(|error| failed(error.into()))?;
+        let text = writer.into_inner().map_err(|error| failed(error.into_error()))?;
+        fs::write(path, text).map_err(failed)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The candidate sets a variable that leaves no trace, and the emulator multiplies the true time where that variable is set: so no
 //! rule about what two sets used stands between what is measured and the verdict. A part of the time is not multiplied (that of
-//! launches), so the true ratio is taken from a run without noise.
+//! launches), so the factor that gives the wanted ratio, and the true ratio of each size, are taken from runs without noise.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,8 +21,8 @@ use crate::simulate::world::Truth;
 use crate::table::Table;
 
 const TOLERANCE: f64 = 0.05;
-/// What the emulator multiplies by: no difference, a tenth, the tolerance.
-const FACTORS: [f64; 3] = [1.0, 0.9, 1.0 + TOLERANCE];
+/// True ratios of the sizes' mean: no difference, a tenth, the tolerance.
+const TRUTHS: [f64; 3] = [1.0, 0.9, 1.0 + TOLERANCE];
 /// Of a visit. Fewer than a user would make, so that a run at the tolerance, which goes on to the last look, takes seconds.
 const COMMUNICATORS: usize = 3;
 /// NCCL pins its threads by it: of a collective it shows nothing.
@@ -32,7 +32,7 @@ const SIMULATED: u64 = 4000;
 /// Every size of every run.
 const KEPT: &str = "programs.csv";
 const COLUMNS: [&str; 10] =
-    ["factor", "seed", "size", "rounds", "verdict", "ratio", "low", "high", "early_low", "early_high"];
+    ["wanted", "seed", "size", "rounds", "verdict", "ratio", "low", "high", "early_low", "early_high"];
 
 /// What is counted of runs under one truth.
 struct Counted {
@@ -44,31 +44,30 @@ struct Counted {
     median: u32,
 }
 
-/// Makes `number` runs for each factor, or takes those that were kept, prints and keeps what they came to beside what the
+/// Makes `number` runs for each truth, or takes those that were kept, prints and keeps what they came to beside what the
 /// simulation says.
 pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -> Result<()> {
     let mut raw = Table::new(&COLUMNS);
     let mut table = Table::new(&["factor", "true_ratio", "figure", "programs", "simulated", "apart_in_se", "agrees"]);
     let (mut agree, begun) = (true, Instant::now());
-    for (at, factor) in FACTORS.into_iter().enumerate() {
+    for (at, wanted) in TRUTHS.into_iter().enumerate() {
         let first = seed + 10_000 * at as u64;
-        let quiet = one(program, factor, first, "none")?;
-        let truth: Vec<f64> = quiet.sizes.iter().map(|size| size.ratio).collect();
+        let factor = factor_for(wanted, |factor| Ok(mean(&without_noise(program, factor, first)?)))?;
+        let truth = without_noise(program, factor, first)?;
         let programs = match kept {
-            true => read(factor)?,
+            true => read(wanted)?,
             false => programs(program, factor, first..first + number, at_once)?,
         };
         for (seed, ended) in (first..).zip(&programs) {
-            keep(&mut raw, factor, seed, ended);
+            keep(&mut raw, wanted, seed, ended);
         }
         let (noise, effects) = (whole::emulated(), truth.iter().map(|ratio| ratio.ln()).collect());
         let of = Truth { communicators: COMMUNICATORS, ..Truth::by_size(effects) };
         let simulate = |stream| whole::run(&noise, &of, TOLERANCE, seed, stream);
         let simulated: Vec<Ended> = (0..SIMULATED).into_par_iter().map(simulate).collect::<Result<_>>()?;
-        let mean = (truth.iter().map(|ratio| ratio.ln()).sum::<f64>() / truth.len() as f64).exp();
-        let head = [factor.to_string(), format!("{mean:.4}")];
+        let head = [format!("{factor:.4}"), format!("{:.4}", mean(&truth))];
         agree &= compare(&mut table, &head, &counted(&truth, &programs), &counted(&truth, &simulated));
-        eprintln!("{factor}: {} runs, {:.0} s so far", programs.len(), begun.elapsed().as_secs_f64());
+        eprintln!("{wanted}: {} runs, {:.0} s so far", programs.len(), begun.elapsed().as_secs_f64());
     }
     println!("shares of {number} runs of the program and of {SIMULATED} simulated ones");
     table.print();
@@ -76,6 +75,21 @@ pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -
     raw.save(&calibrate::results().join(KEPT), &command)?;
     table.save(&calibrate::results().join("programs-and-simulation.csv"), &command)?;
     if agree { Ok(()) } else { Err(Error::new(Kind::Incomplete, "programs and simulation do not agree")) }
+}
+
+/// What the emulator must multiply by for the true ratio to be `wanted`: all of the time but a part that stays as it is.
+fn factor_for(wanted: f64, ratio: impl Fn(f64) -> Result<f64>) -> Result<f64> {
+    let multiplied = ratio(2.0)? - 1.0;
+    Ok(1.0 + (wanted - 1.0) / multiplied)
+}
+
+/// The true ratio of every size.
+fn without_noise(program: &Path, factor: f64, seed: u64) -> Result<Vec<f64>> {
+    Ok(one(program, factor, seed, "none")?.sizes.iter().map(|size| size.ratio).collect())
+}
+
+fn mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
 /// Runs of the program with these seeds, several at once, in the order of the seeds.
@@ -148,18 +162,18 @@ fn ended(run: &Run) -> Result<Ended> {
     Ok(Ended { rounds, sizes })
 }
 
-fn keep(raw: &mut Table, factor: f64, seed: u64, ended: &Ended) {
+fn keep(raw: &mut Table, wanted: f64, seed: u64, ended: &Ended) {
     for (at, size) in ended.sizes.iter().enumerate() {
         let (low, high) = size.interval;
         let figures = [size.ratio, low, high, size.early.0, size.early.1].map(|figure| format!("{figure:.5}"));
         let verdict = run::Verdict::from(size.verdict).to_string();
-        let head = [factor.to_string(), seed.to_string(), at.to_string(), ended.rounds.to_string(), verdict];
+        let head = [wanted.to_string(), seed.to_string(), at.to_string(), ended.rounds.to_string(), verdict];
         raw.push(head.into_iter().chain(figures).collect());
     }
 }
 
-/// The runs that were kept of a factor.
-fn read(factor: f64) -> Result<Vec<Ended>> {
+/// The runs that were kept of a truth.
+fn read(wanted: f64) -> Result<Vec<Ended>> {
     let path = calibrate::results().join(KEPT);
     let fault = |what: &str| Error::usage(format!("cannot read {}: {what}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|cause| fault("no such text").because(cause))?;
@@ -167,7 +181,7 @@ fn read(factor: f64) -> Result<Vec<Ended>> {
     for line in text.lines().skip(2) {
         let cells: Vec<&str> = line.split(',').collect();
         let number = |at: usize| cells.get(at).and_then(|cell| cell.parse::<f64>().ok()).ok_or_else(|| fault(line));
-        if number(0)? != factor {
+        if number(0)? != wanted {
             continue;
         }
         let verdict = match cells.get(4).copied() {
