@@ -67,6 +67,7 @@ impl Agent<'_> {
                     }
                 }
                 Ok(Order::Quit) => return Ok(()),
+                Ok(Order::Refused { why }) => return Err(self.refused(why)),
                 Ok(Order::Ask(_) | Order::End) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -76,6 +77,13 @@ impl Agent<'_> {
                 return Err(Error::new(Kind::Interrupted, "interrupted; the first agent keeps the results"));
             }
         }
+    }
+
+    fn refused(&self, why: String) -> Error {
+        let (host, port) = self.at;
+        Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+            .because(std::io::Error::other(why))
+            .help("each process of a launcher is one agent: by hand, RANK counts from 0 and WORLD_SIZE is the same for all")
     }
 
     fn gone(&self) -> Error {
@@ -208,7 +216,8 @@ impl Part<'_> {
                 }
                 // The first agent begins no visit before it has heard of the end of the last.
                 Ok(Order::End | Order::Visit { .. }) => return false,
-                Ok(Order::Quit) => {
+                // Who was let in is refused no more.
+                Ok(Order::Quit | Order::Refused { .. }) => {
                     self.over = true;
                     return false;
                 }

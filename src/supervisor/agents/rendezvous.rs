@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::de::DeserializeOwned;
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{Nonce, Proof, Token, nonce};
 use crate::error::{Error, Kind, Result};
+use crate::locks::lock;
+use crate::supervisor::awake::Awake;
 use crate::wire;
 
 /// How long one side of an introduction may take for a word.
@@ -121,10 +123,6 @@ impl Rendezvous {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Hears every caller on a thread of its own, so that one who says nothing keeps nobody waiting.
 fn answer_all(listener: &TcpListener, token: &Token, peers: &Sender<Peer>, refused: &Arc<Mutex<Option<String>>>) {
     let callers = Arc::new(AtomicUsize::new(0));
@@ -170,29 +168,49 @@ pub fn connect(
     limit: Duration,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<TcpStream> {
-    let deadline = Instant::now() + limit;
-    let stream = loop {
-        match reach(host, port) {
-            Ok(stream) => break stream,
-            Err(_) if interrupted() => {
-                return Err(Error::new(Kind::Interrupted, "interrupted while looking for the first agent"));
+    let waiting = Awake::start();
+    loop {
+        // Looked at before an attempt, so that one follows a time in which this process was stopped.
+        let last = waiting.elapsed() >= limit;
+        let reached = reach(host, port);
+        waiting.count(WORD);
+        let failed = match reached {
+            Err(error) => Error::new(Kind::Environment, format!("cannot reach the first agent at {host}:{port}"))
+                .because(error)
+                .help("does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address"),
+            Ok(stream) => {
+                let introduced = introduce(&stream, token, purpose);
+                waiting.count(WORD);
+                let Err(error) = introduced else { return Ok(stream) };
+                let for_good = !is_passing(&error);
+                let error = refused(host, port, error);
+                if for_good {
+                    return Err(error);
+                }
+                error
             }
-            Err(_) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-            Err(error) => {
-                return Err(Error::new(Kind::Environment, format!("cannot reach the first agent at {host}:{port}"))
-                    .because(error)
-                    .help(
-                        "does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address",
-                    ));
-            }
+        };
+        if interrupted() {
+            return Err(Error::new(Kind::Interrupted, "interrupted while looking for the first agent"));
         }
-    };
-    introduce(&stream, token, purpose).map_err(|error| {
-        Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
-            .because(error)
-            .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
-    })?;
-    Ok(stream)
+        if last {
+            return Err(failed);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn refused(host: &str, port: u16, error: std::io::Error) -> Error {
+    Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+        .because(error)
+        .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
+}
+
+/// Whether another attempt may end otherwise: the system takes calls for a first agent that is stopped, and one that has many
+/// callers hangs up.
+fn is_passing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
 }
 
 fn reach(host: &str, port: u16) -> std::io::Result<TcpStream> {
@@ -256,7 +274,10 @@ fn hear<T: DeserializeOwned>(from: &TcpStream) -> std::io::Result<T> {
             byte => line.push(byte),
         }
     }
-    Err(std::io::Error::other(if line.is_empty() { "it hung up" } else { "it is no agent" }))
+    Err(match line.is_empty() {
+        true => std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it hung up"),
+        false => std::io::Error::other("it is no agent"),
+    })
 }
 
 #[cfg(test)]
@@ -312,6 +333,26 @@ mod tests {
         call(port, "the token of this run").unwrap();
         assert!(rendezvous.next(SOON).is_some());
         assert!(rendezvous.refused().is_none_or(|why| why.contains("no agent") || why.contains("reset")));
+    }
+
+    #[test]
+    fn a_first_agent_that_hangs_up_or_is_not_there_yet_is_called_again_until_the_limit() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let hung_up = std::thread::spawn(move || (0..3).for_each(|_| drop(listener.accept().unwrap())));
+        let of = |limit| {
+            let (at, purpose) = (("127.0.0.1", port), Purpose::Orders { agent: 1 });
+            connect(at, &token("the token of this run"), purpose, limit, &|| false)
+        };
+        let waiting = std::thread::scope(|scope| {
+            let caller = scope.spawn(|| of(SOON));
+            hung_up.join().unwrap();
+            let _rendezvous = Rendezvous::listen("127.0.0.1", port, token("the token of this run")).unwrap();
+            caller.join().unwrap()
+        });
+        waiting.unwrap();
+        let error = of(Duration::from_millis(1)).unwrap_err();
+        assert!(error.message().contains("cannot reach"), "{error}");
     }
 
     #[test]
