@@ -101,18 +101,8 @@ impl Others {
                 return Err(missed(&missing, of, limit, rendezvous.refused()));
             }
             let Some(Peer { purpose: Purpose::Orders { agent }, stream }) = rendezvous.next(GLANCE) else { continue };
-            if !(1..of).contains(&agent) {
-                refuse(
-                    &stream,
-                    format!(
-                        "it waits for {}, and this is agent {agent}",
-                        units::plural(of as usize - 1, "other agent")
-                    ),
-                );
-                continue;
-            }
-            if come.contains_key(&agent) {
-                refuse(&stream, twice(agent));
+            if !(1..of).contains(&agent) || come.contains_key(&agent) {
+                refuse(&stream, agent, of);
                 continue;
             }
             let heard = hello(&stream);
@@ -173,7 +163,9 @@ impl Others {
                 Some(Peer { purpose: Purpose::Ranks { agent, visit }, stream }) if visit == number => {
                     links.insert(agent, stream);
                 }
-                Some(Peer { purpose: Purpose::Orders { agent }, stream }) => refuse(&stream, twice(agent)),
+                Some(Peer { purpose: Purpose::Orders { agent }, stream }) => {
+                    refuse(&stream, agent, self.agents.len() as u32 + 1);
+                }
                 // Of a visit that is over.
                 Some(Peer { purpose: Purpose::Ranks { .. }, .. }) | None => {}
             }
@@ -317,12 +309,13 @@ fn ranks_of(ranks: &std::ops::Range<usize>) -> String {
 }
 
 /// Tells a caller that holds the token why it takes no part; one that is gone need not know.
-fn refuse(mut stream: &TcpStream, why: String) {
+fn refuse(mut stream: &TcpStream, agent: u32, of: u32) {
+    let why = if agent < of {
+        format!("it has an agent {agent} already: two were started as that one")
+    } else {
+        format!("its run has {of} agents, and this is agent {agent}, counted from 0")
+    };
     let _ = wire::send(&mut stream, &Order::Refused { why });
-}
-
-fn twice(agent: u32) -> String {
-    format!("it has an agent {agent} already: two were started as that one")
 }
 
 /// What an agent says first; nothing where it hung up.
