@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use super::message::{Facts, Left, Order, Report, What};
-use super::rendezvous::{Purpose, connect};
+use super::rendezvous::{Purpose, connect, expect_reading};
 use super::token::Token;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Plan;
@@ -62,6 +62,7 @@ impl Agent<'_> {
         loop {
             match orders.recv_timeout(GLANCE) {
                 Ok(Order::Visit { number, plan, planned }) => {
+                    let _ = expect_reading(&stream, true);
                     if self.visit(&setup, &stream, &orders, number, &plan, planned) {
                         return Ok(());
                     }
@@ -132,6 +133,8 @@ impl Agent<'_> {
             Left { rank: worker.job.ranks.start, status, log }
         };
         let ended = workers.iter().zip(statuses).map(left).collect();
+        // Logs may be more than fits between here and a first agent that is stopped. Its next order tells that it goes on.
+        let _ = expect_reading(stream, false);
         self.report(stream, number, What::Ended { workers: ended, output: last_lines(&output) });
         for (worker, pid) in workers.iter().zip(&part.pids) {
             worker.grant(*pid);

@@ -101,7 +101,10 @@ impl Rendezvous {
         let failed = |error: std::io::Error| {
             Error::new(Kind::Environment, format!("cannot listen for the other agents at {host}:{port}"))
                 .because(error)
-                .help("--rendezvous HOST:PORT names another address of this host")
+                .help(
+                    "another program may listen there, or another first agent: --rendezvous HOST:PORT names another port, \
+                     or address of this host",
+                )
         };
         let listener = TcpListener::bind((host, port)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -201,6 +204,14 @@ pub fn connect(
 }
 
 fn refused(host: &str, port: u16, error: std::io::Error) -> Error {
+    if is_passing(&error) {
+        return Error::new(
+            Kind::Environment,
+            format!("what listens at {host}:{port} does not speak as a first agent does"),
+        )
+        .because(error)
+        .help("it is another program, or a first agent that is stopped; --rendezvous HOST:PORT names another address");
+    }
     Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
         .because(error)
         .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
@@ -255,8 +266,14 @@ fn settle(stream: &TcpStream) -> std::io::Result<()> {
     setsockopt(stream, sockopt::TcpKeepIdle, &IDLE)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &EVERY)?;
     setsockopt(stream, sockopt::TcpKeepCount, &PROBES)?;
-    setsockopt(stream, sockopt::TcpUserTimeout, &((IDLE + EVERY * PROBES) * 1000))?;
-    Ok(())
+    expect_reading(stream, true)
+}
+
+/// Whether the other end is taken for gone when it takes no data for a while. Its system takes some for a process that is stopped,
+/// and then no more, though it answers; without the expectation it alone counts whether that answers.
+pub(super) fn expect_reading(stream: &TcpStream, expected: bool) -> std::io::Result<()> {
+    let limit = if expected { (IDLE + EVERY * PROBES) * 1000 } else { 0 };
+    Ok(setsockopt(stream, sockopt::TcpUserTimeout, &limit)?)
 }
 
 fn say<T: Serialize>(mut to: &TcpStream, word: &T) -> std::io::Result<()> {
@@ -312,6 +329,21 @@ mod tests {
         stream.read_exact(&mut heard[0]).unwrap();
         peer.stream.read_exact(&mut heard[1]).unwrap();
         assert_eq!(heard, [*b"first", *b"other"]);
+    }
+
+    #[test]
+    fn one_that_is_stopped_and_reads_nothing_is_not_taken_for_gone_where_that_is_said() {
+        let (rendezvous, port) = listening();
+        let stream = call(port, "the token of this run").unwrap();
+        let _peer = rendezvous.next(SOON).unwrap();
+        // The figure is half a minute; one that a test can wait for.
+        setsockopt(&stream, sockopt::TcpUserTimeout, &500).unwrap();
+        expect_reading(&stream, false).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let full = |_: &i32| (&stream).write(&[0; 1 << 16]).is_ok();
+        assert!((0..1000).take_while(full).count() < 1000, "it takes some data and then no more");
+        std::thread::sleep(Duration::from_millis(2500));
+        assert_eq!((&stream).write(&[0; 1 << 16]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     }
 
     #[test]
