@@ -70,7 +70,7 @@ fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
 /// Stops these agents for longer than the deadline of [`SHORT`], and lets them go on in this order.
 fn suspend(agents: &Agents, which: &[usize]) {
     which.iter().for_each(|agent| agents.signal(*agent, Signal::SIGSTOP));
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(10));
     for agent in which {
         agents.signal(*agent, Signal::SIGCONT);
         std::thread::sleep(Duration::from_millis(300));
@@ -78,7 +78,7 @@ fn suspend(agents: &Agents, which: &[usize]) {
 }
 
 /// A deadline that is shorter than agents are stopped for.
-const SHORT: &str = "--gpus 2 --rounds 3 --deadline 4s";
+const SHORT: &str = "--gpus 2 --rounds 3 --deadline 8s";
 
 /// What must hold of a run whose agents were stopped and went on.
 #[track_caller]
