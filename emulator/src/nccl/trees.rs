@@ -6,8 +6,8 @@ pub(super) fn of(hosts: usize, host: usize, second: bool) -> (Option<usize>, Vec
         return first(hosts, host);
     }
     // Mirrored where the number is even, moved by one where it is odd.
-    let there = |host: usize| if hosts % 2 == 0 { hosts - 1 - host } else { (host + hosts - 1) % hosts };
-    let back = |host: usize| if hosts % 2 == 0 { hosts - 1 - host } else { (host + 1) % hosts };
+    let there = |host: usize| if hosts.is_multiple_of(2) { hosts - 1 - host } else { (host + hosts - 1) % hosts };
+    let back = |host: usize| if hosts.is_multiple_of(2) { hosts - 1 - host } else { (host + 1) % hosts };
     let (above, below) = first(hosts, there(host));
     (above.map(back), below.into_iter().map(back).collect())
 }
