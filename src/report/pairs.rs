@@ -166,7 +166,7 @@ fn findings(of: &Pairs) -> Vec<Line> {
     let measured = of.pairs.iter().filter(|pair| pair.outcome.is_completed()).count();
     let compared = alone.len() < measured;
     if !alone.is_empty() {
-        lines.push(Line::new("not compared", Tone::Doubt.ink(&not_compared(of, &alone))));
+        lines.push(Line::new("alone", Tone::Doubt.ink(&not_compared(of, &alone))));
     }
     if let Some(why) = &of.stopped {
         lines.push(Line::new("stopped", Tone::Bad.ink(&plain(why))));
