@@ -143,6 +143,7 @@ impl Sheet {
 
     /// Makes it fit into `columns`: the names headed `head` are cut, then columns give way, then names are cut again.
     pub(super) fn fit(mut self, columns: usize, head: &str) -> Self {
+        let whole: Option<Vec<String>> = self.named(head).map(|column| column.texts.clone());
         self.cut(columns, head, LONG_NAME);
         while self.width() > columns {
             let spare = (0..self.columns.len()).filter(|&at| self.columns[at].spare > 0);
@@ -151,8 +152,16 @@ impl Sheet {
                 None => break,
             }
         }
+        // The room that a column leaves is the names' again.
+        if let (Some(column), Some(whole)) = (self.named(head), whole) {
+            column.texts = whole;
+        }
         self.cut(columns, head, SHORT_NAME);
         self
+    }
+
+    fn named(&mut self, head: &str) -> Option<&mut Column> {
+        self.columns.iter_mut().find(|column| column.head == head)
     }
 
     /// Cuts the names headed `head` to no less than `least` columns when all is wider than `columns`.
@@ -161,7 +170,7 @@ impl Sheet {
         if excess == 0 {
             return;
         }
-        if let Some(column) = self.columns.iter_mut().find(|column| column.head == head) {
+        if let Some(column) = self.named(head) {
             let target = column.width().saturating_sub(excess).max(least);
             column.texts = cut_names(&column.texts, target);
         }
@@ -255,6 +264,16 @@ mod tests {
                                  µs
         default                9.87
         PR=LL+MA=16+NT=256  1234
+        ");
+    }
+
+    #[test]
+    fn a_column_that_gave_way_leaves_its_room_to_the_names() {
+        insta::assert_snapshot!(shown(&sheet().fit(40, "set")), @r"
+        set                             median
+                                            µs
+        default                           9.87
+        PROTO=LL+MAX_NC=16+NTHREA=256  1234
         ");
     }
 
