@@ -55,10 +55,18 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let measured = measure(args, draft()?, &comparable)?;
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
+    let out_of_time = measured.ended == Ended::TimeLimit;
     let stored = measured.stored();
     let exit = answer(exit, |out| show(args, &stored, step.as_ref(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
+        // A redacted run is continued no more.
+        if out_of_time && !args.redact {
+            let place = &stored.place;
+            terminal::note(format!(
+                "--time-limit ended the run; `ncclsweep --resume {place}` goes on for as long again"
+            ));
+        }
     }
     match baseline {
         Some(baseline) if !interrupted => Ok(exit.min(since(args, &baseline, &stored)?)),
