@@ -72,6 +72,10 @@ enum Verdict {
     Refused { why: String },
 }
 
+/// The last word, of the caller: it has not given up meanwhile, and called again, as it does while the first agent is stopped.
+#[derive(Serialize, Deserialize)]
+struct Come;
+
 /// Agents and workers of one run speak the same protocols.
 fn program() -> String {
     format!("ncclsweep {} wire {}", env!("CARGO_PKG_VERSION"), wire::VERSION)
@@ -159,6 +163,7 @@ fn admit(stream: &TcpStream, token: &Token) -> std::io::Result<Purpose> {
         return Err(std::io::Error::other("it does not hold the token"));
     }
     say(stream, &Verdict::Welcome { proof: token.prove("first", [&ours, &theirs], &says) })?;
+    let Come = hear(stream)?;
     settle(stream)?;
     Ok(purpose)
 }
@@ -247,7 +252,10 @@ fn introduce(stream: &TcpStream, token: &Token, purpose: Purpose) -> std::io::Re
     let proof = token.prove("agent", [&first, &ours], &says);
     say(stream, &Answer { purpose, nonce: ours, proof })?;
     match hear(stream)? {
-        Verdict::Welcome { proof } if token.holds(&proof, "first", [&first, &ours], &says) => settle(stream),
+        Verdict::Welcome { proof } if token.holds(&proof, "first", [&first, &ours], &says) => {
+            say(stream, &Come)?;
+            settle(stream)
+        }
         Verdict::Welcome { .. } => Err(std::io::Error::other("it does not hold the token either")),
         Verdict::Refused { why } => Err(std::io::Error::other(why.chars().take(200).collect::<String>())),
     }
