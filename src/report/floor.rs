@@ -33,7 +33,8 @@ pub fn render(run: &Run, style: Style) -> Option<String> {
     Some(style.finish(&out))
 }
 
-fn lines(floor: &Floor) -> Vec<Line> {
+/// Hops, kernels and what could not be measured.
+pub(super) fn lines(floor: &Floor) -> Vec<Line> {
     let mut lines: Vec<Line> = Over::ALL.into_iter().filter_map(|over| hops(floor, over)).collect();
     let lost = floor.hops.iter().filter_map(|hop| Some((hop, hop.why.as_ref()?)));
     lines.extend(lost.map(|(hop, why)| {
@@ -117,7 +118,7 @@ fn table(run: &Run, cases: &[usize]) -> Sheet {
 }
 
 /// How much of a cell's time is its floor.
-fn reached(cell: &Cell, floor: Option<f64>) -> String {
+pub(super) fn reached(cell: &Cell, floor: Option<f64>) -> String {
     let share = floor.zip(cell.median_us).map(|(floor, median)| floor / median);
     share.map_or_else(|| NONE.into(), |share| format!("{}%", count((share * 100.0).round() as u64)))
 }

@@ -42,8 +42,26 @@ fn of(run: &Run, arm: Arm) -> impl Iterator<Item = &Visit> {
     run.visits.iter().filter(move |visit| visit.arm == arm && visit.is_measured())
 }
 
-fn table(run: &Run, arms: &[Arm]) -> Sheet {
-    let mut sheet = Sheet::new(Vec::new());
+/// How long the phases of a set's visits took, in seconds: medians.
+pub(super) struct Phases {
+    /// In the order of [`Phased::names`].
+    pub(super) times: Vec<f64>,
+    /// From the start of its worker to its end.
+    pub(super) whole: f64,
+    /// The log, read after the visit; 0 where that is not known.
+    pub(super) reading: f64,
+}
+
+/// The phases of the visits of several sets.
+pub(super) struct Phased {
+    /// Phases of which the run knows something.
+    pub(super) names: Vec<&'static str>,
+    /// Of sets with a completed visit.
+    pub(super) sets: Vec<(Arm, Phases)>,
+}
+
+/// The phases of the visits of these sets.
+pub(super) fn phased(run: &Run, arms: &[Arm]) -> Phased {
     let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
     let names: Vec<&str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
     // Runs of versions that did not look have nothing of some.
@@ -51,37 +69,50 @@ fn table(run: &Run, arms: &[Arm]) -> Sheet {
     let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
     // In these the start holds driver, library and contexts too.
     let before = if looked(&1) { names[0] } else { "until its first word" };
-    let total = ["visit", "log read after"].map(str::to_owned);
-    sheet.add(
-        Column::new("phase", "", Align::Left),
-        shown.iter().map(|phase| if *phase == 0 { before } else { names[*phase] }.to_owned()).chain(total).collect(),
-    );
-    for (at, arm) in arms.iter().enumerate() {
+    let of_set = |arm: &Arm| {
         let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
-        let whole = median(&|visit| visit.seconds);
         let of_phase = |phase: &usize| median(&|visit| phases(&visit.timings)[*phase]);
-        let times: Vec<f64> = shown.iter().map(of_phase).collect();
-        let reading = median(&|visit| visit.timings.reading);
-        let reading = if reading > 0.0 { milliseconds(reading) } else { NONE.to_owned() };
-        let of_visit = times.iter().map(|seconds| milliseconds(*seconds)).chain([milliseconds(whole), reading]);
+        Phases {
+            times: shown.iter().map(of_phase).collect(),
+            whole: median(&|visit| visit.seconds),
+            reading: median(&|visit| visit.timings.reading),
+        }
+    };
+    let visited = arms.iter().filter(|arm| of(run, **arm).next().is_some());
+    Phased {
+        names: shown.iter().map(|phase| if *phase == 0 { before } else { names[*phase] }).collect(),
+        sets: visited.map(|arm| (*arm, of_set(arm))).collect(),
+    }
+}
+
+fn table(run: &Run, arms: &[Arm]) -> Sheet {
+    let mut sheet = Sheet::new(Vec::new());
+    let phased = phased(run, arms);
+    let phases = phased.names.iter().copied().chain(["visit", "log read after"]).map(str::to_owned);
+    sheet.add(Column::new("phase", "", Align::Left), phases.collect());
+    for (at, (arm, Phases { times, whole, reading })) in phased.sets.iter().enumerate() {
+        let reading = if *reading > 0.0 { milliseconds(*reading) } else { NONE.to_owned() };
+        let of_visit = times.iter().map(|seconds| milliseconds(*seconds)).chain([milliseconds(*whole), reading]);
         sheet.add(Column::new("time", "ms", Align::Right), of_visit.collect());
-        let shares = times.iter().map(|seconds| share(*seconds, whole)).chain([String::new(), String::new()]);
+        let shares = times.iter().map(|seconds| share(*seconds, *whole)).chain([String::new(), String::new()]);
         sheet.add(Column::new("share", "", Align::Right), shares.collect());
         sheet.span(1 + 2 * at, name(run, *arm));
     }
     sheet
 }
 
-fn milliseconds(seconds: f64) -> String {
+/// Seconds as milliseconds.
+pub(super) fn milliseconds(seconds: f64) -> String {
     format!("{:.0}", seconds * 1e3)
 }
 
-fn share(part: f64, whole: f64) -> String {
+/// A part as per cent of its whole.
+pub(super) fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0}%", 100.0 * part / whole) } else { NONE.to_owned() }
 }
 
 /// What it comes to over the whole run.
-fn sentences(run: &Run) -> Vec<String> {
+pub(super) fn sentences(run: &Run) -> Vec<String> {
     let made: Vec<&Visit> = run.visits.iter().filter(|visit| visit.is_measured()).collect();
     let sum = |seconds: fn(&Visit) -> f64| made.iter().map(|visit| seconds(visit)).sum::<f64>();
     let (all, timed) = (sum(|visit| visit.seconds), sum(|visit| visit.timings.timed()));

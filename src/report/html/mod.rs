@@ -7,7 +7,9 @@
 mod axis;
 mod compare;
 mod connections;
+mod floor;
 mod forest;
+mod hosts;
 mod latency;
 mod page;
 mod panels;
@@ -16,6 +18,7 @@ mod provenance;
 mod results;
 mod settings;
 mod shown;
+mod timings;
 
 use std::collections::HashSet;
 
@@ -118,6 +121,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
     let shown = Shown::of(run);
     let panels = panels(&shown, source.observed, id);
     let connections = connections::section(&shown, source.observed, id);
+    let (floor, timings, hosts) = (floor::section(&shown, id), timings::section(&shown), hosts::section(run));
     let wiring = run.header.provenance.topology.as_ref().filter(|topology| !topology.gpus.is_empty());
     html! {
         header {
@@ -128,7 +132,19 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             (tiles(&shown))
             (warnings(run))
             (page::facts(&head::lines(run)))
-            (contents(id, wiring.is_some() || connections.is_some(), panels.is_empty()))
+            (contents(id, &[
+                ("results", "Results", true),
+                ("ratios", "Ratios", true),
+                ("latency", "Latency", true),
+                ("floor", "Floor", floor.is_some()),
+                ("samples", "Samples", !panels.is_empty()),
+                ("rounds", "Rounds", !panels.is_empty()),
+                ("topology", "Topology", wiring.is_some() || connections.is_some()),
+                ("settings", "Settings", true),
+                ("timings", "Timings", timings.is_some()),
+                ("hosts", "Hosts", hosts.is_some()),
+                ("provenance", "Provenance", true),
+            ]))
             (page::left_out(&shown.left_out, "The files of the run have all of it: ncclsweep report --format csv or json."))
         }
         section {
@@ -152,6 +168,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             div.grid.wide { (plots) }
             @if plots.0.is_empty() { p.note { "One size was measured: no curve to draw." } }
         }
+        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "Floor" } (floor) } }
         @if !panels.is_empty() {
             section {
                 h2 id={ (id) "-samples" } { "Distribution of samples" }
@@ -179,21 +196,14 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             }
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
+        @if let Some(timings) = &timings { section { h2 id={ (id) "-timings" } { "Where the time of a visit goes" } (timings) } }
+        @if let Some(hosts) = &hosts { section { h2 id={ (id) "-hosts" } { "Hosts" } (hosts) } }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }
 }
 
-fn contents(id: &str, topology: bool, no_panels: bool) -> Markup {
-    let all = [
-        ("results", "Results", true),
-        ("ratios", "Ratios", true),
-        ("latency", "Latency", true),
-        ("samples", "Samples", !no_panels),
-        ("rounds", "Rounds", !no_panels),
-        ("topology", "Topology", topology),
-        ("settings", "Settings", true),
-        ("provenance", "Provenance", true),
-    ];
+/// Links to the sections that are there: anchor, text, and whether it is.
+fn contents(id: &str, all: &[(&str, &str, bool)]) -> Markup {
     html! {
         nav aria-label="Sections" { ul {
             @for (anchor, text, _) in all.iter().filter(|(.., there)| *there) { li { a href={ "#" (id) "-" (anchor) } { (text) } } }
