@@ -65,14 +65,13 @@ impl Changes {
         self.note(Topic::Host, "kernel", &old.kernel, &new.kernel);
     }
 
-    /// Further agents' hosts, in rank order.
+    /// Further agents' hosts, in rank order; their GPUs are among those of the first.
     fn others(&mut self, old: &Provenance, new: &Provenance) {
         self.note(Topic::Host, "hosts", 1 + old.others.len(), 1 + new.others.len());
         for (at, (before, after)) in old.others.iter().zip(&new.others).enumerate() {
             let mut found = Changes { found: Vec::new(), imported: self.imported };
             found.host(before, after);
             found.software(before, after);
-            found.gpus(&before.gpus, &after.gpus);
             let named = |change: Change| Change { what: format!("host {}: {}", at + 2, change.what), ..change };
             self.found.extend(found.found.into_iter().map(named));
         }

@@ -70,7 +70,9 @@ fn hops(floor: &Floor, over: Over) -> Option<Line> {
             let (low, high) = many
                 .iter()
                 .fold((f64::INFINITY, 0.0_f64), |(low, high), (_, micros)| (low.min(*micros), high.max(*micros)));
-            format!("{} µs over {}", range(low, high), plural(many.len(), "pair"))
+            let alike = significant(low) == significant(high);
+            let micros = if alike { significant(low) } else { range(low, high) };
+            format!("{micros} µs over {}", plural(many.len(), "pair"))
         }
     };
     Some(Line { label: "hop", lead: over.to_string(), text: format!("{told}, one way") })

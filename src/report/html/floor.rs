@@ -50,7 +50,7 @@ fn drawing(shown: &Shown, group: &Group, id: &str) -> Option<Markup> {
     let title = format!("{}, above its floors", group.title());
     curves.then(|| {
         html! { figure {
-            figcaption { span.strong { (title) } }
+            figcaption { span.strong { (group.title()) } }
             (latency::above(id, &title, &series, &bounds, &latency::sizes(shown, group)))
         } }
     })
@@ -81,7 +81,7 @@ fn table(shown: &Shown, group: &Group) -> Markup {
             thead role="rowgroup" { tr role="row" {
                 th role="columnheader" scope="col" { "size" } th.n role="columnheader" scope="col" { "bytes" }
                 th role="columnheader" scope="col" { "set" } th.n role="columnheader" scope="col" { "median µs" }
-                @for (floor, ..) in FLOORS { th.n role="columnheader" scope="col" { (floor) " µs" } th.n role="columnheader" scope="col" { "reached" } }
+                @for (floor, ..) in FLOORS { th.n role="columnheader" scope="col" { (floor) " µs" br; "reached" } }
             } }
             tbody role="rowgroup" { @for case in &group.cases { @for (at, arm) in shown.arms.iter().enumerate() {
                 (row(shown, *case, *arm, at == 0))
@@ -102,8 +102,9 @@ fn row(shown: &Shown, case: usize, arm: Arm, first: bool) -> Markup {
             td.n role="cell" data-label="median µs" { (figure(cell.and_then(|cell| cell.median_us))) }
             @for (floor, _, micros) in FLOORS {
                 @let least = of(shown, arm, case).as_ref().map(micros);
-                td.n role="cell" data-label={ (floor) " µs" } { (figure(least)) }
-                td.n role="cell" data-label="reached" { span.strong { @if let Some(cell) = cell { (reached(cell, least)) } } }
+                td.n role="cell" data-label={ (floor) " µs, reached" } {
+                    (figure(least)) @if let Some(cell) = cell { " " span.strong { (reached(cell, least)) } }
+                }
             }
         }
     }

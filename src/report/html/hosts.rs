@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::gpu::cuda::Device;
 use crate::record::run::{Provenance, Run, UNKNOWN};
 use crate::report::head::ranks_of;
 use crate::report::ink::plain;
@@ -13,7 +14,7 @@ const DIFFERENCES: usize = 40;
 
 /// What is told of a host.
 const FACTS: [(&str, fn(&Provenance) -> String); 7] = [
-    ("GPUs", gpus),
+    ("GPUs", |host| counted(&host.gpus)),
     ("driver", |host| host.driver.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
     ("CUDA", |host| host.cuda.clone()),
     ("NCCL", |host| libraries(host, |of| of.version.map(|version| version.to_string()))),
@@ -28,7 +29,8 @@ pub(super) fn section(run: &Run) -> Option<Markup> {
     if provenance.others.is_empty() {
         return None;
     }
-    let hosts: Vec<&Provenance> = std::iter::once(provenance).chain(&provenance.others).collect();
+    let first = first_alone(provenance);
+    let hosts: Vec<&Provenance> = std::iter::once(&first).chain(&provenance.others).collect();
     let differ: Vec<bool> = FACTS.iter().map(|(_, fact)| !alike(hosts.iter().map(|host| fact(host)))).collect();
     let differing: Vec<&str> =
         FACTS.iter().zip(&differ).filter(|(_, differ)| **differ).map(|((what, _), _)| *what).collect();
@@ -45,7 +47,7 @@ pub(super) fn section(run: &Run) -> Option<Markup> {
                     th.full role="rowheader" scope="row" { (plain(&host.host)) }
                     td role="cell" data-label="ranks" { (ranks_of(&run.header.plan, agent)) }
                     @for ((what, fact), differ) in FACTS.iter().zip(&differ) {
-                        td role="cell" class=[differ.then_some("doubt")] data-label=(what) { (plain(&fact(host))) }
+                        td role="cell" class=(if *differ { "wrap doubt" } else { "wrap" }) data-label=(what) { (plain(&fact(host))) }
                     }
                 }
             } }
@@ -55,15 +57,23 @@ pub(super) fn section(run: &Run) -> Option<Markup> {
     })
 }
 
+/// The first host with its own GPUs only: the run's are those of all hosts in rank order.
+fn first_alone(provenance: &Provenance) -> Provenance {
+    let further: usize = provenance.others.iter().map(|host| host.gpus.len()).sum();
+    let mut first = provenance.clone();
+    first.gpus.truncate(provenance.gpus.len().saturating_sub(further));
+    first
+}
+
 fn alike(mut values: impl Iterator<Item = String>) -> bool {
     let first = values.next();
     values.all(|value| Some(value) == first)
 }
 
 /// `4 × NVIDIA H200`, each kind once.
-fn gpus(host: &Provenance) -> String {
+fn counted(gpus: &[Device]) -> String {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
-    for gpu in &host.gpus {
+    for gpu in gpus {
         match kinds.iter_mut().find(|(name, _)| *name == gpu.name) {
             Some((_, count)) => *count += 1,
             None => kinds.push((&gpu.name, 1)),
@@ -115,6 +125,8 @@ mod tests {
         let mut run = fixture::two_sets();
         let mut other = run.header.provenance.clone();
         other.host = "box-<2>".into();
+        // The first host's facts have the GPUs of all.
+        other.gpus.drain(..4);
         run.header.provenance.others = vec![other];
         run.header.plan.agents = vec![4, 4];
         run
@@ -128,7 +140,13 @@ mod tests {
     #[test]
     fn hosts_that_are_alike_say_so_and_have_their_ranks() {
         let text = section(&two_hosts()).expect("two hosts").into_string();
-        for part in ["alike on all 2 hosts", ">0-3<", ">4-7<", "box-&lt;2&gt;"] {
+        for part in [
+            "alike on all 2 hosts",
+            ">4 × NVIDIA RTX PRO 6000 Blackwell Server Edition<",
+            ">0-3<",
+            ">4-7<",
+            "box-&lt;2&gt;",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("doubt"), "{text}");
@@ -142,7 +160,7 @@ mod tests {
         other.inherited.set("NCCL_IB_HCA", "mlx5_1");
         let text = section(&run).expect("two hosts").into_string();
         assert!(text.contains("Not alike on all hosts: </span>driver."), "{text}");
-        assert_eq!(text.matches("class=\"doubt\"").count(), 1 + 2, "the sentence and both drivers: {text}");
+        assert_eq!(text.matches("doubt\"").count(), 1 + 2, "the sentence and both drivers: {text}");
         assert!(text.contains("NCCL_IB_HCA") && text.contains("box-&lt;2&gt;: <code>mlx5_1</code>"), "{text}");
         assert!(text.contains("<code>not set</code>"), "{text}");
     }

@@ -22,7 +22,7 @@ pub(super) fn section(shown: &Shown) -> Option<Markup> {
     let left_out = shown.run.header.plan.arms().count() - shown.plotted.len();
     Some(html! {
         p.note { "Medians over the completed visits of each set. A bar is a visit, in the order of its phases; a longer bar is a longer visit." }
-        @for sentence in sentences(shown.run) { p { (toned(&capital(&sentence))) } }
+        @for sentence in sentences(shown.run) { p { (toned(&capital(&sentence))) "." } }
         ul.legend {
             @for (at, phase) in phased.names.iter().enumerate().filter(|(at, _)| colours[*at] > 0) { (key(colours[at], phase)) }
             @if colours.contains(&0) { (key(0, "other phases")) }
