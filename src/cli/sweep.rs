@@ -20,7 +20,7 @@ use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::document;
 use crate::record::journal::Journal;
-use crate::record::run::{Applied, Header, Run, Verdict};
+use crate::record::run::{Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
 use crate::report::{self, Format};
@@ -345,10 +345,8 @@ fn exit(run: &Run, ended: &Ended) -> Exit {
         () if *ended == Ended::Interrupted => Exit::Interrupted,
         () if matches!(ended, Ended::Sick(_)) => Exit::Incomplete,
         () if cells().any(|cell| cell.verdict == Verdict::Invalid) => Exit::Incomplete,
-        () if cells().any(|cell| {
-            let lost = matches!(cell.applied, Applied::NotApplied | Applied::Partly | Applied::Overridden);
-            expected(&cell.set) && (cell.verdict == Verdict::Slower || lost)
-        }) =>
+        () if cells()
+            .any(|cell| expected(&cell.set) && (cell.verdict == Verdict::Slower || cell.applied.is_lost())) =>
         {
             Exit::Failed
         }

@@ -33,7 +33,7 @@ pub fn render(run: &Run, style: Style) -> Option<String> {
     Some(style.finish(&out))
 }
 
-/// Hops, kernels and what could not be measured.
+/// Hops, kernel and what failed.
 pub(super) fn lines(floor: &Floor) -> Vec<Line> {
     let mut lines: Vec<Line> = Over::ALL.into_iter().filter_map(|over| hops(floor, over)).collect();
     let lost = floor.hops.iter().filter_map(|hop| Some((hop, hop.why.as_ref()?)));

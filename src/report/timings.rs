@@ -20,15 +20,14 @@ pub fn render(run: &Run, style: Style) -> String {
     let style = Style { width: style.width.max(LEAST), ..style };
     let columns = style.width.min(WIDEST);
     let mut out = String::new();
-    let visited: Vec<Arm> = arms(run).into_iter().filter(|arm| of(run, *arm).next().is_some()).collect();
     let what = Tone::Strong.ink("where the time of a visit goes");
-    if visited.is_empty() {
+    let Some(phases) = Phases::of(run, &arms(run)) else {
         paragraph(&mut out, "", &format!("{what} · no visit completed"), columns);
         return style.finish(&out);
-    }
+    };
     paragraph(&mut out, "", &format!("{what} · medians, and their share of a visit"), columns);
-    for arms in visited.chunks(BESIDE) {
-        out.push_str(&table(run, arms).render());
+    for beside in phases.of.chunks(BESIDE) {
+        out.push_str(&table(run, &phases, beside).render());
         out.push('\n');
     }
     for sentence in sentences(run) {
@@ -42,71 +41,68 @@ fn of(run: &Run, arm: Arm) -> impl Iterator<Item = &Visit> {
     run.visits.iter().filter(move |visit| visit.arm == arm && visit.is_measured())
 }
 
-/// How long the phases of a set's visits took, in seconds: medians.
+/// The phases that were looked at, and what each set spent in them.
 pub(super) struct Phases {
-    /// In the order of [`Phased::names`].
-    pub(super) times: Vec<f64>,
-    /// From the start of its worker to its end.
-    pub(super) whole: f64,
-    /// The log, read after the visit; 0 where that is not known.
+    pub(super) names: Vec<&'static str>,
+    /// Sets with a completed visit.
+    pub(super) of: Vec<(Arm, Spent)>,
+}
+
+/// Seconds of a set's visits, medians.
+pub(super) struct Spent {
+    /// In the order of the names.
+    pub(super) phases: Vec<f64>,
+    pub(super) visit: f64,
+    /// Reading the log afterwards, which is not part of it.
     pub(super) reading: f64,
 }
 
-/// The phases of the visits of several sets.
-pub(super) struct Phased {
-    /// Phases of which the run knows something.
-    pub(super) names: Vec<&'static str>,
-    /// Of sets with a completed visit.
-    pub(super) sets: Vec<(Arm, Phases)>,
-}
-
-/// The phases of the visits of these sets.
-pub(super) fn phased(run: &Run, arms: &[Arm]) -> Phased {
-    let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
-    let names: Vec<&str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
-    // Runs of versions that did not look have nothing of some.
-    let looked = |phase: &usize| run.visits.iter().any(|visit| phases(&visit.timings)[*phase] > 0.0);
-    let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
-    // In these the start holds driver, library and contexts too.
-    let before = if looked(&1) { names[0] } else { "until its first word" };
-    let of_set = |arm: &Arm| {
-        let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
-        let of_phase = |phase: &usize| median(&|visit| phases(&visit.timings)[*phase]);
-        Phases {
-            times: shown.iter().map(of_phase).collect(),
-            whole: median(&|visit| visit.seconds),
-            reading: median(&|visit| visit.timings.reading),
+impl Phases {
+    /// Of these sets; nothing where none has a completed visit.
+    pub(super) fn of(run: &Run, arms: &[Arm]) -> Option<Self> {
+        let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
+        let mut names: Vec<&'static str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
+        // Runs of versions that did not look have nothing of some.
+        let looked = |phase: &usize| run.visits.iter().any(|visit| phases(&visit.timings)[*phase] > 0.0);
+        let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
+        if !looked(&1) {
+            // In these the start holds driver, library and contexts too.
+            names[0] = "until its first word";
         }
-    };
-    let visited = arms.iter().filter(|arm| of(run, **arm).next().is_some());
-    Phased {
-        names: shown.iter().map(|phase| if *phase == 0 { before } else { names[*phase] }).collect(),
-        sets: visited.map(|arm| (*arm, of_set(arm))).collect(),
+        let spent = |arm: &Arm| {
+            let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
+            of(run, *arm).next()?;
+            let of_phases = shown.iter().map(|phase| median(&|visit| phases(&visit.timings)[*phase])).collect();
+            let (visit, reading) = (median(&|visit| visit.seconds), median(&|visit| visit.timings.reading));
+            Some((*arm, Spent { phases: of_phases, visit, reading }))
+        };
+        let of: Vec<_> = arms.iter().filter_map(spent).collect();
+        (!of.is_empty()).then(|| Self { names: shown.iter().map(|phase| names[*phase]).collect(), of })
     }
 }
 
-fn table(run: &Run, arms: &[Arm]) -> Sheet {
+fn table(run: &Run, phases: &Phases, at: &[(Arm, Spent)]) -> Sheet {
     let mut sheet = Sheet::new(Vec::new());
-    let phased = phased(run, arms);
-    let phases = phased.names.iter().copied().chain(["visit", "log read after"]).map(str::to_owned);
-    sheet.add(Column::new("phase", "", Align::Left), phases.collect());
-    for (at, (arm, Phases { times, whole, reading })) in phased.sets.iter().enumerate() {
-        let reading = if *reading > 0.0 { milliseconds(*reading) } else { NONE.to_owned() };
-        let of_visit = times.iter().map(|seconds| milliseconds(*seconds)).chain([milliseconds(*whole), reading]);
-        sheet.add(Column::new("time", "ms", Align::Right), of_visit.collect());
-        let shares = times.iter().map(|seconds| share(*seconds, *whole)).chain([String::new(), String::new()]);
-        sheet.add(Column::new("share", "", Align::Right), shares.collect());
+    let total = ["visit", "log read after"];
+    sheet.add(
+        Column::new("phase", "", Align::Left),
+        phases.names.iter().copied().chain(total).map(str::to_owned).collect(),
+    );
+    for (at, (arm, spent)) in at.iter().enumerate() {
+        let reading = if spent.reading > 0.0 { milliseconds(spent.reading) } else { NONE.to_owned() };
+        let times = spent.phases.iter().copied().chain([spent.visit]).map(milliseconds).chain([reading]);
+        sheet.add(Column::new("time", "ms", Align::Right), times.collect());
+        let shares = spent.phases.iter().map(|seconds| share(*seconds, spent.visit));
+        sheet.add(Column::new("share", "", Align::Right), shares.chain([String::new(), String::new()]).collect());
         sheet.span(1 + 2 * at, name(run, *arm));
     }
     sheet
 }
 
-/// Seconds as milliseconds.
 pub(super) fn milliseconds(seconds: f64) -> String {
     format!("{:.0}", seconds * 1e3)
 }
 
-/// A part as per cent of its whole.
 pub(super) fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0}%", 100.0 * part / whole) } else { NONE.to_owned() }
 }

@@ -151,7 +151,7 @@ fn enqueue(call: &AllReduce, choice: &Choice, stream: usize, captured: bool) {
         count: call.count,
         dtype: call.dtype,
         operation: call.operation,
-        micros: choice.micros,
+        micros: choice.micros + if captured { choice.replayed } else { 0.0 },
         choice: (choice.algorithm << 32 | choice.protocol << 16 | choice.channels) as u64,
     };
     let mut memory = comm.memory.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ mod plan;
 mod profiler;
 mod story;
 mod transports;
+mod trees;
 mod tuning;
 
 use std::cell::{Cell, RefCell};

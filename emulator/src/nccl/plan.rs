@@ -1,9 +1,11 @@
 //! What a communicator decides once: ring order, transports, channels; and for each size the algorithm, protocol, channels
 //! and threads, with the true time that follows from them.
 
+use std::collections::BTreeMap;
+
 use super::lists::Complaint;
 use super::tuning::{Inputs, LL, RING, SIMPLE, TREE, Tuning, default_threads};
-use super::{env, log};
+use super::{env, log, trees};
 use crate::remote::Home;
 use crate::settings::{Settings, Version};
 use crate::topology::{Graph, Hop, Machine, Path, Transfer, Transport, transfer_time};
@@ -42,6 +44,8 @@ pub(crate) struct Choice {
     pub estimate: f64,
     /// The emulated truth, µs.
     pub micros: f64,
+    /// What is added to it where a graph replays it, µs.
+    pub replayed: f64,
 }
 
 /// How ranks were started, for factors on the true time: no variable of NCCL has this name.
@@ -52,6 +56,13 @@ fn launch(homes: &[Home]) -> String {
     if several { "processes" } else { "threads" }.to_owned()
 }
 
+/// The GPUs of each host.
+fn by_host(gpus: &[usize], homes: &[Home]) -> Vec<Vec<usize>> {
+    let mut hosts: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    homes.iter().zip(gpus).for_each(|(home, &gpu)| hosts.entry(home.host).or_default().push(gpu));
+    hosts.into_values().collect()
+}
+
 const DEFAULT_BUFFER: i64 = 4 << 20;
 
 impl Plan {
@@ -60,11 +71,22 @@ impl Plan {
         let machine = settings.machine;
         let level = user_level(settings.nccl).unwrap_or(default_level(machine, &gpus));
         let direct = level >= Path::Nvl;
-        let (ring_graph, tree_graph) = machine.graphs(&gpus, direct);
+        let hosts = by_host(&gpus, &homes);
+        let (ring_graph, tree_graph) = match hosts.len() {
+            1 => machine.graphs(&gpus, direct),
+            _ => machine.graphs_between(&hosts, direct),
+        };
         let channels = channels(ring_graph.channels as usize, settings.nccl);
         let buffer = env::parameter("NCCL_BUFFSIZE").unwrap_or(DEFAULT_BUFFER);
-        let inputs =
-            Inputs { ranks: gpus.len(), capability: machine.gpu.capability, ring: ring_graph, tree: tree_graph };
+        let inputs = Inputs {
+            ranks: gpus.len(),
+            nodes: hosts.len(),
+            channels,
+            amd: machine.amd,
+            capability: machine.gpu.capability,
+            ring: ring_graph,
+            tree: tree_graph,
+        };
         let tuning = Tuning::new(&inputs, settings.nccl)?;
         let mut ring: Vec<usize> = (0..gpus.len()).collect();
         let first_of_host = |rank: usize| homes.iter().position(|home| home.host == homes[rank].host);
@@ -99,10 +121,45 @@ impl Plan {
         (self.ring[(at + 1) % n], self.ring[(at + n - 1) % n])
     }
 
-    /// The ranks above and below in the tree, which on one node is a chain along the ring.
-    pub(crate) fn chain(&self, rank: usize) -> (Option<usize>, Option<usize>) {
-        let at = self.ring.iter().position(|&other| other == rank).unwrap_or(0);
-        (at.checked_sub(1).map(|up| self.ring[up]), self.ring.get(at + 1).copied())
+    /// The ranks above and below in the tree of a channel: within a host a chain along the ring, between hosts a binary tree of
+    /// the chains' heads, mirrored for the second half of the channels.
+    pub(crate) fn tree(&self, rank: usize, channel: usize) -> (Option<usize>, Vec<usize>) {
+        let chains = self.chains();
+        let host = chains.iter().position(|chain| chain.contains(&rank)).unwrap_or(0);
+        let at = chains[host].iter().position(|&other| other == rank).unwrap_or(0);
+        let mut below: Vec<usize> = chains[host].get(at + 1).copied().into_iter().collect();
+        if let Some(above) = at.checked_sub(1) {
+            return (Some(chains[host][above]), below);
+        }
+        let (above, hosts) = trees::of(chains.len(), host, 2 * channel >= self.channels.max(2));
+        below.extend(hosts.into_iter().map(|host| chains[host][0]));
+        (above.map(|host| chains[host][0]), below)
+    }
+
+    /// The ranks of each host in ring order.
+    fn chains(&self) -> Vec<Vec<usize>> {
+        let mut chains: Vec<Vec<usize>> = Vec::new();
+        for &rank in &self.ring {
+            match chains.iter_mut().find(|chain| self.homes[chain[0]].host == self.homes[rank].host) {
+                Some(chain) => chain.push(rank),
+                None => chains.push(vec![rank]),
+            }
+        }
+        chains
+    }
+
+    /// The edges along which an all-reduce goes, and how many of its steps follow on one another.
+    fn way(&self, algorithm: usize) -> (Vec<&Hop>, usize) {
+        let hop = |from, to| self.machine.hop(self.transport(from, to));
+        let chains = self.chains();
+        if algorithm == TREE && chains.len() > 1 {
+            let within = chains[0].windows(2).map(|pair| hop(pair[0], pair[1]));
+            let levels = chains.len().next_power_of_two().ilog2() as usize;
+            let edges: Vec<&Hop> = within.chain((0..levels).map(|_| hop(chains[0][0], chains[1][0]))).collect();
+            let steps = 2 * edges.len();
+            return (edges, steps);
+        }
+        ((0..self.ranks()).map(|rank| hop(rank, self.neighbours(rank).0)).collect(), 2 * (self.ranks() - 1))
     }
 
     /// The distance NCCL sees between two ranks.
@@ -159,6 +216,7 @@ impl Plan {
                 warps: 16,
                 estimate: 0.0,
                 micros,
+                replayed: 0.0,
             });
         }
         let (algorithm, protocol, estimate) = self.tuning.choose(bytes)?;
@@ -166,10 +224,10 @@ impl Plan {
         let channels = spread(bytes, max_channels, self.channels, protocol);
         let most = self.tuning.max_threads[algorithm][protocol];
         let default = default_threads(&self.ring_graph, algorithm, protocol);
-        let edges: Vec<&Hop> =
-            (0..self.ranks()).map(|rank| self.machine.hop(self.transport(rank, self.neighbours(rank).0))).collect();
+        let (edges, steps) = self.way(algorithm);
         let transfer = Transfer {
             ranks: self.ranks(),
+            steps,
             bytes,
             tree: algorithm == TREE,
             protocol,
@@ -178,8 +236,11 @@ impl Plan {
             buffer: self.buffer,
         };
         let micros = transfer_time(&self.machine.base, &edges, &transfer) * self.scale;
+        let over_network =
+            (0..self.ranks()).any(|rank| self.transport(rank, self.neighbours(rank).0) == Transport::Socket);
+        let replayed = if over_network { self.machine.host.callback } else { 0.0 };
         let warps = warps(algorithm, protocol, threads);
-        Some(Choice { algorithm, protocol, max_channels, channels, warps, estimate, micros })
+        Some(Choice { algorithm, protocol, max_channels, channels, warps, estimate, micros, replayed })
     }
 
     /// Fewer channels, then fewer threads, until each has enough to do.

@@ -90,7 +90,9 @@ pub(crate) fn on_plan(who: &Who, plan: &Plan) {
     if log::wants(GRAPH) {
         system(plan);
         pattern(4, &plan.ring_graph, plan, who.ranks);
-        pattern(1, &plan.tree_graph, plan, who.ranks);
+        // A plain tree where each host has one GPU, else a balanced one.
+        let tree = if plan.hosts(who.rank).0 > 1 && plan.hosts(who.rank).1.len() == 1 { 3 } else { 1 };
+        pattern(tree, &plan.tree_graph, plan, who.ranks);
     }
     let Who { rank, ranks, comm, .. } = who;
     let (nodes, local) = plan.hosts(*rank);
@@ -180,12 +182,13 @@ fn rings_and_trees(who: &Who, plan: &Plan) {
     let rank = who.rank;
     let (next, previous) = plan.neighbours(rank);
     let shown = |rank: Option<usize>| rank.map_or("-1".to_owned(), |rank| rank.to_string());
-    let (up, down) = plan.chain(rank);
-    let (up, down) = (shown(up), shown(down));
     let mut trees = String::new();
     for channel in 0..plan.channels {
-        info(GRAPH, &format!("Tree {channel} : {up} -> {rank} -> {down}/-1/-1"));
-        trees += &format!(" [{channel}] {down}/-1/-1->{rank}->{up}");
+        let (up, below) = plan.tree(rank, channel);
+        let down = [0, 1, 2].map(|at| shown(below.get(at).copied())).join("/");
+        let up = shown(up);
+        info(GRAPH, &format!("Tree {channel} : {up} -> {rank} -> {down}"));
+        trees += &format!(" [{channel}] {down}->{rank}->{up}");
     }
     if rank == 0 {
         let order: Vec<String> = plan.ring.iter().map(ToString::to_string).collect();

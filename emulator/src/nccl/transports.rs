@@ -17,16 +17,20 @@ pub(crate) fn connect(comm: &Comm, algorithm: usize) {
         return;
     }
     let (next, previous) = comm.plan.neighbours(comm.rank);
-    let (up, down) = comm.plan.chain(comm.rank);
-    let sends = if algorithm == TREE { [up, down] } else { [Some(next), None] };
-    let receives = if algorithm == TREE { [up, down] } else { [Some(previous), None] };
     for channel in 0..comm.plan.channels {
-        for from in receives.into_iter().flatten() {
+        let (receives, sends) = if algorithm == TREE {
+            let (above, below) = comm.plan.tree(comm.rank, channel);
+            let ends: Vec<usize> = above.into_iter().chain(below).collect();
+            (ends.clone(), ends)
+        } else {
+            (vec![previous], vec![next])
+        };
+        for from in receives {
             if comm.plan.transport(from, comm.rank) == Transport::Socket {
                 tell_socket(comm, channel, from, comm.rank, "receive");
             }
         }
-        sends.into_iter().flatten().for_each(|to| tell(comm, channel, comm.rank, to));
+        sends.into_iter().for_each(|to| tell(comm, channel, comm.rank, to));
     }
     let what = if algorithm == TREE { "trees" } else { "rings" };
     let ring = if algorithm == RING && comm.plan.version.since(24) { ", use ring PXN 0 GDR 1" } else { "" };

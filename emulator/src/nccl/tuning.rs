@@ -1,6 +1,6 @@
 //! NCCL's published tuning model (`graph/tuning.cc`): what it believes each algorithm and protocol costs on this box.
 //!
-//! One node only, without CollNet and NVLS, which no emulated box has.
+//! Without CollNet and NVLS, which no emulated box has.
 
 use super::lists::{ALL_REDUCE, Complaint};
 use super::{env, lists, log};
@@ -15,6 +15,8 @@ pub(crate) const SIMPLE: usize = 2;
 
 /// Latency in µs and bandwidth in GB/s per function, algorithm and protocol; bandwidth 0 means not available.
 pub(crate) struct Tuning {
+    /// Bytes from which on a ring of Simple takes `PLATEAU` of its latency.
+    plateau_from: usize,
     pub latency: [[[f64; 3]; 7]; 5],
     pub bandwidth: [[[f64; 3]; 7]; 5],
     pub max_threads: [[i64; 3]; 7],
@@ -25,6 +27,10 @@ pub(crate) struct Tuning {
 const BASE: [[f64; 3]; 2] = [[6.8, 14.0, 8.4], [6.6, 14.0, 8.4]];
 const NVLINK: [[f64; 3]; 2] = [[0.6, 1.25, 4.0], [0.6, 1.9, 3.4]];
 const PCI: [[f64; 3]; 2] = [[1.0, 1.9, 4.0], [1.0, 2.5, 5.7]];
+const NETWORK: [[f64; 3]; 2] = [[5.0, 8.5, 14.0], [2.7, 4.0, 14.0]];
+/// Between nodes an all-reduce of Simple by a ring takes so much longer than its steps, from some bytes for each rank and channel on.
+const PLATEAU: f64 = 1.4;
+const PLATEAU_FROM: usize = 64;
 
 /// What a GPU generation can do: LL bandwidth, LL128 per ring channel, LL128 and Simple per tree channel.
 struct Limits {
@@ -62,6 +68,10 @@ const TREE_CORRECTION: [[f64; 24]; 3] = [
 /// What the model is computed from.
 pub(crate) struct Inputs {
     pub ranks: usize,
+    pub nodes: usize,
+    /// All channels, as doubled and limited.
+    pub channels: usize,
+    pub amd: bool,
     pub capability: u32,
     pub ring: Graph,
     pub tree: Graph,
@@ -70,7 +80,9 @@ pub(crate) struct Inputs {
 impl Tuning {
     /// The tables for a communicator; reads NCCL_NTHREADS, NCCL_PROTO and NCCL_ALGO.
     pub(crate) fn new(inputs: &Inputs, version: Version) -> Result<Tuning, Complaint> {
+        let plateau_from = if inputs.nodes > 1 { PLATEAU_FROM * inputs.channels * inputs.ranks } else { usize::MAX };
         let mut tuning = Tuning {
+            plateau_from,
             latency: [[[0.0; 3]; 7]; 5],
             bandwidth: [[[0.0; 3]; 7]; 5],
             max_threads: max_threads(&inputs.ring),
@@ -130,7 +142,8 @@ impl Tuning {
         if algorithm == TREE && power < 23 {
             bandwidth *= TREE_CORRECTION[protocol][power];
         }
-        Some(self.latency[ALL_REDUCE][algorithm][protocol] + bytes as f64 / (1000.0 * bandwidth))
+        let plateau = if (algorithm, protocol) == (RING, SIMPLE) && bytes >= self.plateau_from { PLATEAU } else { 1.0 };
+        Some(plateau * self.latency[ALL_REDUCE][algorithm][protocol] + bytes as f64 / (1000.0 * bandwidth))
     }
 
     /// The algorithm and protocol NCCL takes for an all-reduce, with its estimate.
@@ -148,12 +161,12 @@ impl Tuning {
     }
 }
 
-/// A steps count of the ring for the five functions.
-fn steps(function: usize, ranks: usize) -> f64 {
+/// Steps of a ring for the five functions among so many: ranks, or nodes.
+fn steps(function: usize, among: usize) -> f64 {
     match function {
-        ALL_REDUCE => 2.0 * (ranks - 1) as f64,
-        2 | 3 => (ranks - 1) as f64,
-        _ => ranks as f64,
+        ALL_REDUCE => 2.0 * (among - 1) as f64,
+        2 | 3 => (among - 1) as f64,
+        _ => among as f64,
     }
 }
 
@@ -161,14 +174,23 @@ fn latency(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) 
     let graph = if algorithm == TREE { &inputs.tree } else { &inputs.ring };
     let hardware = if graph.intra == Path::Nvl { &NVLINK } else { &PCI };
     let base = BASE[algorithm][protocol];
+    let (within, between) = (hardware[algorithm][protocol], NETWORK[algorithm][protocol]);
     if algorithm == TREE {
-        return base + 2.0 * (inputs.ranks - 1) as f64 * hardware[TREE][protocol];
+        let local = inputs.ranks / inputs.nodes - 1;
+        return base + 2.0 * (local as f64 * within + f64::from(inputs.nodes.ilog2()) * between);
     }
     if function < 2 {
-        // Reduce and Broadcast: one step where all channels are alike, which they are on one node of one ring order.
-        return if protocol == SIMPLE { base + hardware[RING][SIMPLE] } else { base + hardware[RING][protocol] };
+        // Reduce and Broadcast: one step where all channels are alike, which they are of one ring order.
+        return base + if inputs.nodes > 1 { between } else { within };
     }
-    base + steps(function, inputs.ranks) * hardware[RING][protocol]
+    if inputs.nodes == 1 {
+        return base + steps(function, inputs.ranks) * within;
+    }
+    // A node's only GPU has nothing to hide the network behind.
+    let between = if inputs.ranks == inputs.nodes { NETWORK[TREE][protocol] } else { between };
+    let overhead = if inputs.amd { 2.0 } else { 1.0 } * if protocol == SIMPLE { 3.0 } else { 1.0 };
+    let network = steps(function, inputs.nodes);
+    base + (steps(function, inputs.ranks) - network) * within.max(overhead) + network * between
 }
 
 fn bandwidth(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> f64 {
@@ -187,10 +209,12 @@ fn bandwidth(inputs: &Inputs, function: usize, algorithm: usize, protocol: usize
     bus = (bus * 0.92).min(channels * limits.tree);
     bus = match protocol {
         LL => (bus / 3.8).min(limits.ll),
-        LL128 => (bus * 7.0 / 9.0).min(channels * limits.tree_ll128),
+        LL128 => (bus * if inputs.nodes == 1 { 7.0 / 9.0 } else { 120.0 / 128.0 }).min(channels * limits.tree_ll128),
         _ => bus,
     };
-    bus * 0.5
+    // With one GPU in each node the tree is a plain one.
+    let plain = if inputs.nodes > 1 && inputs.ranks == inputs.nodes { 0.85 } else { 1.0 };
+    bus * plain * 0.5
 }
 
 const WARP: i64 = 32;
@@ -247,7 +271,12 @@ mod tests {
     use super::*;
 
     fn tuning(ranks: usize, capability: u32, graphs: (Graph, Graph)) -> Tuning {
-        let inputs = Inputs { ranks, capability, ring: graphs.0, tree: graphs.1 };
+        between(1, ranks, capability, graphs)
+    }
+
+    fn between(nodes: usize, ranks: usize, capability: u32, graphs: (Graph, Graph)) -> Tuning {
+        let channels = 2 * graphs.0.channels as usize;
+        let inputs = Inputs { ranks, nodes, channels, amd: false, capability, ring: graphs.0, tree: graphs.1 };
         Tuning::new(&inputs, Version::new(2, 28, 3)).unwrap()
     }
 
@@ -290,6 +319,14 @@ mod tests {
     fn a_working_search_makes_nccl_take_ll() {
         let tuning = tuning(8, 120, (graph(2, 20.0, Path::Phb), graph(2, 40.0, Path::Phb)));
         assert_eq!(tuning.choose(57344).map(|c| (c.0, c.1)), Some((RING, LL)));
+    }
+
+    #[test]
+    fn between_two_hosts_of_one_gpu_simple_is_taken_from_three_rows_on() {
+        let graph = |bandwidth| Graph { channels: 1, bandwidth, intra: Path::Loc, inter: Path::Phb };
+        let tuning = between(2, 2, 90, (graph(1.2), graph(2.4)));
+        let chosen = [14336, 28672, 43008, 57344].map(|bytes| tuning.choose(bytes).map(|c| (c.0, c.1)));
+        assert_eq!(chosen, [Some((RING, LL)), Some((RING, LL)), Some((RING, SIMPLE)), Some((RING, SIMPLE))]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The four boxes.
 //!
 //! Figures that were measured or published, and are met within a few percent:
-//! - `2xh200-nvlink`: the tables "Seen on 2×H200" (NVLink, host memory, 8 ranks on two GPUs).
+//! - `2xh200-nvlink`: the tables "Seen on 2×H200" (NVLink, host memory, 8 ranks on two GPUs), and two hosts of a GPU each
+//!   (`results/processes/2xh200-two-hostids`).
 //! - `8xrtxpro6000-switch`: published 48 µs (default: Simple on two channels) against 26 µs (LL, all pairs P2P) at 32 KiB
 //!   on eight ranks. On this host NCCL's graph search fails across the sockets (0.1 GB/s, type SYS/SYS, 2 channels), so
 //!   that its own model prefers Simple from about 8 KiB on.
@@ -35,7 +36,11 @@ const RTX_PRO_6000: Gpu = Gpu {
 };
 
 const BARE_METAL: HostCosts =
-    HostCosts { launch: 7.0, submit: 4.0, skew: 0.3, graph_launch: 6.0, wake: 4.0, eager_share: 0.04 };
+    HostCosts { launch: 7.0, submit: 4.0, skew: 0.3, graph_launch: 6.0, wake: 4.0, eager_share: 0.04, callback: 12.7 };
+
+/// Sockets of one host, as two H200 used them that took each other for another host's. LL sends every byte twice, hence twice the
+/// wire of Simple; LL128 was not measured. One thread serves all channels: the second costs as much as a step.
+const SOCKET: Hop = Hop { step: [8.5, 12.0, 22.8], wire: [1.14, 0.64, 0.57], crowd: 57.0 };
 
 const fn slot(socket: u32, switch: u32, bus: u32) -> Slot {
     Slot { socket, switch, address: bus << 12 }
@@ -68,7 +73,7 @@ static SWITCH: Machine = Machine {
         (Transport::Pcie, Hop { step: [1.0, 1.5, 2.3], wire: [0.52, 0.55, 0.6], crowd: 0.8 }),
         (Transport::HostMemory, Hop { step: [1.35, 2.0, 2.9], wire: [0.52, 0.55, 0.6], crowd: 0.8 }),
         (Transport::SameGpu, Hop { step: [1.2, 1.7, 2.4], wire: [0.52, 0.55, 0.6], crowd: 0.8 }),
-        (Transport::Socket, Hop { step: [24.0, 26.0, 38.0], wire: [0.8, 0.8, 0.4], crowd: 0.0 }),
+        (Transport::Socket, SOCKET),
     ],
 };
 
@@ -128,7 +133,7 @@ static GEFORCE: Machine = Machine {
 const HOST_ONLY: &[(Transport, Hop)] = &[
     (Transport::HostMemory, Hop { step: [1.6, 2.3, 3.2], wire: [0.5, 0.5, 0.55], crowd: 1.2 }),
     (Transport::SameGpu, Hop { step: [1.5, 2.1, 3.0], wire: [0.5, 0.5, 0.55], crowd: 1.2 }),
-    (Transport::Socket, Hop { step: [24.0, 26.0, 38.0], wire: [0.8, 0.8, 0.4], crowd: 0.0 }),
+    (Transport::Socket, SOCKET),
 ];
 
 static H200: Machine = Machine {
@@ -153,12 +158,20 @@ static H200: Machine = Machine {
     nvlink: true,
     p2p: true,
     search_fails: false,
-    host: HostCosts { launch: 12.0, submit: 6.4, skew: 0.35, graph_launch: 8.0, wake: 5.0, eager_share: 0.04 },
+    host: HostCosts {
+        launch: 12.0,
+        submit: 6.4,
+        skew: 0.35,
+        graph_launch: 8.0,
+        wake: 5.0,
+        eager_share: 0.04,
+        callback: 12.7,
+    },
     base: Base { ring: [2.8, 5.2, 6.2], tree: [3.2, 5.6, 7.0] },
     hops: &[
         (Transport::Nvlink, Hop { step: [2.25, 2.6, 3.8], wire: [0.012, 0.009, 0.008], crowd: 0.0 }),
         (Transport::HostMemory, Hop { step: [2.6, 4.4, 8.6], wire: [0.375, 0.2, 0.108], crowd: 3.0 }),
         (Transport::SameGpu, Hop { step: [3.48, 4.6, 6.0], wire: [0.375, 0.2, 0.108], crowd: 3.0 }),
-        (Transport::Socket, Hop { step: [24.0, 26.0, 38.0], wire: [0.8, 0.8, 0.4], crowd: 0.0 }),
+        (Transport::Socket, SOCKET),
     ],
 };

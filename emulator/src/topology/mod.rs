@@ -44,7 +44,7 @@ pub(crate) enum Transport {
     Pcie,
     /// Pinned host memory that both GPUs map.
     HostMemory,
-    /// Sockets, when host memory is switched off too.
+    /// Sockets: between hosts, or when host memory is switched off too.
     Socket,
 }
 
@@ -83,6 +83,9 @@ pub(crate) struct Graph {
     pub inter: Path,
 }
 
+/// What a search ends with that found nothing.
+const FAILED: Graph = Graph { channels: 2, bandwidth: 0.1, intra: Path::Sys, inter: Path::Sys };
+
 /// Host-side costs, in microseconds.
 #[derive(Debug)]
 pub(crate) struct HostCosts {
@@ -97,6 +100,8 @@ pub(crate) struct HostCosts {
     pub wake: f64,
     /// What an eager launch adds to the device time of a collective, as a share.
     pub eager_share: f64,
+    /// What a collective over a network costs more when a graph replays it: NCCL hands it to its proxy in a host callback.
+    pub callback: f64,
 }
 
 /// What the IOMMU does with the GPUs' addresses.
@@ -170,11 +175,21 @@ impl Machine {
             return (ring, Graph { bandwidth: 60.0, ..ring });
         }
         if self.search_fails && intra == Path::Sys {
-            let failed = Graph { channels: 2, bandwidth: 0.1, intra: Path::Sys, inter: Path::Sys };
-            return (failed, failed);
+            return (FAILED, FAILED);
         }
         let ring = Graph { channels: 2, bandwidth: 20.0, intra, inter: Path::Pix };
         (ring, Graph { bandwidth: 40.0, ..ring })
+    }
+
+    /// Ring and tree over several hosts with these GPUs each: one channel at the 10 Gb/s that NCCL supposes of a socket's
+    /// interface that does not tell its speed.
+    pub(crate) fn graphs_between(&self, hosts: &[Vec<usize>], nvlink: bool) -> (Graph, Graph) {
+        let intra = hosts.iter().map(|gpus| self.widest(gpus, nvlink)).max().unwrap_or(Path::Loc);
+        if self.search_fails && intra == Path::Sys {
+            return (FAILED, FAILED);
+        }
+        let ring = Graph { channels: 1, bandwidth: 1.2, intra, inter: Path::Phb };
+        (ring, Graph { bandwidth: 2.4, ..ring })
     }
 
     /// The hop costs of a transport.
@@ -261,5 +276,13 @@ mod tests {
         let (ring, tree) = machine.graphs(&[0, 1], false);
         assert_eq!((ring.channels, ring.bandwidth, ring.intra), (2, 20.0, Path::Phb));
         assert_eq!(tree.bandwidth, 40.0);
+    }
+
+    #[test]
+    fn between_hosts_there_is_one_channel_of_a_slow_network() {
+        let machine = by_name("2xh200-nvlink").unwrap();
+        let (ring, tree) = machine.graphs_between(&[vec![0], vec![1]], true);
+        assert_eq!((ring.channels, ring.bandwidth, ring.intra, ring.inter), (1, 1.2, Path::Loc, Path::Phb));
+        assert_eq!(tree.bandwidth, 2.4);
     }
 }

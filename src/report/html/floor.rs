@@ -1,12 +1,14 @@
-//! `--floor`: what an all-reduce costs at least on this box, beside what each cell took.
+//! What an all-reduce costs at least on the box, beside what it took: `--floor` on the page.
 
 use maud::{Markup, html};
 
+use super::axis::across;
 use super::latency::{self, Bound};
 use super::page::{facts, set_name};
 use super::shown::Shown;
 use crate::plan::schedule::Arm;
 use crate::record::floor::CellFloor;
+use crate::record::run::Cell;
 use crate::report::cells::{Group, figure, name};
 use crate::report::floor::{lines, reached};
 
@@ -14,32 +16,18 @@ use crate::report::floor::{lines, reached};
 const FLOORS: [(&str, &str, fn(&CellFloor) -> f64); 2] =
     [("ring floor", "", |floor| floor.ring_us), ("one-shot floor", "dotted", |floor| floor.one_shot_us)];
 
-/// The floor of a run; nothing where none was looked for.
+/// Hops, kernel and the tables of a run; nothing where no floor was looked for.
 pub(super) fn section(shown: &Shown, id: &str) -> Option<Markup> {
     let floor = shown.run.floor.as_ref()?;
-    let groups: Vec<&Group> = shown.groups.iter().filter(|group| any(shown, group)).collect();
-    let drawn: Vec<Markup> = groups
-        .iter()
-        .enumerate()
-        .filter_map(|(at, group)| drawing(shown, group, &format!("{id}-floor-{at}")))
-        .collect();
+    let known = shown.run.cells.iter().any(|cell| cell.floor.is_some());
+    let drawn = |(at, group)| drawing(shown, group, &format!("{id}-floor-{at}"));
+    let drawn: Vec<Markup> = shown.groups.iter().enumerate().filter_map(drawn).collect();
     Some(html! {
-        p.note {
-            "What an all-reduce costs at least here: its steps alone, without the bytes of the message. A ring takes its hops one after the other, one shot takes a single one; each with the launch of a kernel. Reached is the floor as a share of the measured median: the rest is bytes and NCCL's own work."
-        }
+        p.note { "What an all-reduce costs at least here: its steps alone, without the bytes of the message. A bar is the median, its solid part the ring's floor." }
         (facts(&lines(floor)))
-        @if groups.is_empty() { p { "No cell has a floor: which memory its hops go over is not known, or was not measured." } }
         @if !drawn.is_empty() { div.grid.wide { @for plot in &drawn { (plot) } } }
-        @for group in &groups { (table(shown, group)) }
+        @if known { @for group in &shown.groups { (table(shown, group)) } }
     })
-}
-
-fn of(shown: &Shown, arm: Arm, case: usize) -> Option<CellFloor> {
-    shown.cell(arm, case)?.floor
-}
-
-fn any(shown: &Shown, group: &Group) -> bool {
-    group.cases.iter().any(|case| shown.arms.iter().any(|arm| of(shown, *arm, *case).is_some()))
 }
 
 /// Medians above the floors, by size.
@@ -62,7 +50,10 @@ fn bound(shown: &Shown, group: &Group, (floor, class, micros): (&str, &'static s
     let mut differ = false;
     let mut points: Vec<(u64, f64)> = Vec::new();
     for &case in &group.cases {
-        let all = shown.plotted.iter().filter_map(|arm| of(shown, *arm, case).as_ref().map(micros));
+        let all = shown
+            .plotted
+            .iter()
+            .filter_map(|arm| shown.cell(*arm, case).and_then(|cell| cell.floor.as_ref()).map(micros));
         let all: Vec<f64> = all.collect();
         if let Some(lowest) = all.iter().copied().reduce(f64::min) {
             differ |= all.iter().any(|other| *other > lowest);
@@ -75,39 +66,60 @@ fn bound(shown: &Shown, group: &Group, (floor, class, micros): (&str, &'static s
 }
 
 fn table(shown: &Shown, group: &Group) -> Markup {
+    let cells = || group.cases.iter().flat_map(|case| shown.arms.iter().filter_map(|arm| shown.cell(*arm, *case)));
+    let longest = cells().filter_map(|cell| cell.median_us).fold(0.0, f64::max);
     html! {
         div.scroll { table.cards role="table" {
             caption { span.strong { (group.title()) } }
             thead role="rowgroup" { tr role="row" {
-                th role="columnheader" scope="col" { "size" } th.n role="columnheader" scope="col" { "bytes" }
-                th role="columnheader" scope="col" { "set" } th.n role="columnheader" scope="col" { "median µs" }
-                @for (floor, ..) in FLOORS { th.n role="columnheader" scope="col" { (floor) " µs" br; "reached" } }
+                th role="columnheader" scope="col" { "size" } th role="columnheader" scope="col" { "set" }
+                th.n role="columnheader" scope="col" { "median" br; "µs" }
+                th.plotted role="columnheader" scope="col" { "floor in median" }
+                th.n role="columnheader" scope="col" { "ring floor" br; "µs, reached" }
+                th.n role="columnheader" scope="col" { "one-shot floor" br; "µs, reached" }
             } }
-            tbody role="rowgroup" { @for case in &group.cases { @for (at, arm) in shown.arms.iter().enumerate() {
-                (row(shown, *case, *arm, at == 0))
-            } } }
+            tbody role="rowgroup" {
+                @for case in &group.cases {
+                    @for (at, arm) in shown.arms.iter().enumerate() {
+                        @if let Some(row) = row(shown, *case, *arm, at == 0, longest) { (row) }
+                    }
+                }
+            }
         } }
     }
 }
 
-fn row(shown: &Shown, case: usize, arm: Arm, first: bool) -> Markup {
-    let of_case = &shown.run.header.plan.cases[case];
+fn row(shown: &Shown, case: usize, arm: Arm, first: bool, longest: f64) -> Option<Markup> {
+    let cell = shown.cell(arm, case)?;
+    let floor = cell.floor.as_ref();
+    let (ring, one_shot) = (floor.map(|floor| floor.ring_us), floor.map(|floor| floor.one_shot_us));
     let colour = shown.plotted.iter().position(|plotted| *plotted == arm);
-    let cell = shown.cell(arm, case);
-    html! {
+    Some(html! {
         tr role="row" class=(if first { "first" } else { "again" }) {
-            th.size role="rowheader" scope="row" { (of_case.label()) }
-            td.n.size.bytes role="cell" { (of_case.bytes().0) }
+            th.size role="rowheader" scope="row" { (shown.run.header.plan.cases[case].label()) }
             td.name role="cell" { (set_name(colour, &name(shown.run, arm))) }
-            td.n role="cell" data-label="median µs" { (figure(cell.and_then(|cell| cell.median_us))) }
-            @for (floor, _, micros) in FLOORS {
-                @let least = of(shown, arm, case).as_ref().map(micros);
-                td.n role="cell" data-label={ (floor) " µs, reached" } {
-                    (figure(least)) @if let Some(cell) = cell { " " span.strong { (reached(cell, least)) } }
-                }
-            }
+            td.n role="cell" data-label="median µs" { span.strong { (figure(cell.median_us)) } }
+            td.plotted.full role="cell" { @if let Some(bar) = bar(cell, ring, colour, longest) { (bar) } }
+            td.n role="cell" data-label="ring floor µs, reached" { (of(cell, ring)) }
+            td.n role="cell" data-label="one-shot floor µs, reached" { (of(cell, one_shot)) }
         }
-    }
+    })
+}
+
+fn of(cell: &Cell, floor: Option<f64>) -> Markup {
+    html! { (figure(floor)) @if floor.is_some() { " " span.quiet { "(" (reached(cell, floor)) ")" } } }
+}
+
+/// The median from the left, as long as the longest is wide, with the floor in it. The figures stand beside it.
+fn bar(cell: &Cell, floor: Option<f64>, colour: Option<usize>, longest: f64) -> Option<Markup> {
+    let median = cell.median_us?;
+    let wide = |micros: f64| across(micros / longest);
+    Some(html! {
+        svg class={ "level-bar s" (colour.unwrap_or(0)) } aria-hidden="true" {
+            rect.whole width=(wide(median)) height="100%" {}
+            @if let Some(floor) = floor { rect.part width=(wide(floor.min(median))) height="100%" {} }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -132,11 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_stands_beside_its_floors_and_the_curves_above_them() {
+    fn the_curves_stand_above_their_floors() {
         let run = measured();
         let text = section(&Shown::of(&run), "r").expect("it was measured").into_string();
-        assert_eq!(text.matches(">25%<").count(), 2 * 4, "{text}");
-        assert_eq!(text.matches(">10%<").count(), 2 * 4, "{text}");
         assert_eq!(text.matches("class=\"bound").count(), 2 * 2, "two lines and their keys: {text}");
         assert!(!text.contains("lowest of the sets"), "{text}");
     }
@@ -150,13 +160,5 @@ mod tests {
         let text = section(&Shown::of(&run), "r").expect("it was measured").into_string();
         assert!(text.contains("ring floor, the lowest of the sets"), "{text}");
         assert!(!text.contains("one-shot floor, the lowest"), "{text}");
-    }
-
-    #[test]
-    fn a_floor_that_holds_for_no_cell_says_so() {
-        let mut run = measured();
-        run.cells.iter_mut().for_each(|cell| cell.floor = None);
-        let text = section(&Shown::of(&run), "r").expect("it was looked for").into_string();
-        assert!(text.contains("No cell has a floor") && !text.contains("<table"), "{text}");
     }
 }

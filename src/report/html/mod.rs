@@ -141,7 +141,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
                 ("rounds", "Rounds", !panels.is_empty()),
                 ("topology", "Topology", wiring.is_some() || connections.is_some()),
                 ("settings", "Settings", true),
-                ("timings", "Timings", timings.is_some()),
+                ("time", "Time", timings.is_some()),
                 ("hosts", "Hosts", hosts.is_some()),
                 ("provenance", "Provenance", true),
             ]))
@@ -168,7 +168,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             div.grid.wide { (plots) }
             @if plots.0.is_empty() { p.note { "One size was measured: no curve to draw." } }
         }
-        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "Floor" } (floor) } }
+        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "The floor" } (floor) } }
         @if !panels.is_empty() {
             section {
                 h2 id={ (id) "-samples" } { "Distribution of samples" }
@@ -196,7 +196,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             }
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
-        @if let Some(timings) = &timings { section { h2 id={ (id) "-timings" } { "Where the time of a visit goes" } (timings) } }
+        @if let Some(timings) = &timings { section { h2 id={ (id) "-time" } { "Where the time went" } (timings) } }
         @if let Some(hosts) = &hosts { section { h2 id={ (id) "-hosts" } { "Hosts" } (hosts) } }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }

@@ -1,40 +1,50 @@
-//! Where the time of a visit goes: a bar of its phases for each env set, and their figures.
+//! Where the time of the visits went, phase by phase: `--timings` on the page.
 
 use maud::{Markup, html};
 
 use super::axis::across;
 use super::page::{set_name, toned};
 use super::shown::Shown;
-use crate::report::cells::{NONE, name};
-use crate::report::timings::{Phased, milliseconds, phased, sentences, share};
-use crate::units::plural;
+use crate::report::cells::name;
+use crate::report::timings::{Phases, milliseconds, sentences, share};
 
 /// Phases with a colour of their own, the longest; the others share one.
 const COLOURS: usize = 7;
 
-/// The phases of a run's visits; nothing where it knows none.
+/// The phases of the sets that are plotted; nothing where no visit completed.
 pub(super) fn section(shown: &Shown) -> Option<Markup> {
-    let phased = phased(shown.run, &shown.plotted);
-    if phased.names.is_empty() || phased.sets.is_empty() {
+    let phases = Phases::of(shown.run, &shown.plotted)?;
+    if phases.names.is_empty() {
         return None;
     }
-    let colours = colours(&phased);
-    let left_out = shown.run.header.plan.arms().count() - shown.plotted.len();
     Some(html! {
-        p.note { "Medians over the completed visits of each set. A bar is a visit, in the order of its phases; a longer bar is a longer visit." }
-        @for sentence in sentences(shown.run) { p { (toned(&capital(&sentence))) "." } }
+        p.note { "Medians over the visits of each set, and their share of a visit. A bar on top is a visit in the order of its phases." }
+        @for sentence in sentences(shown.run) { p { (toned(&sentence)) } }
+        @let colours = colours(&phases);
         ul.legend {
-            @for (at, phase) in phased.names.iter().enumerate().filter(|(at, _)| colours[*at] > 0) { (key(colours[at], phase)) }
+            @for (at, phase) in phases.names.iter().enumerate().filter(|(at, _)| colours[*at] > 0) { (key(colours[at], phase)) }
             @if colours.contains(&0) { (key(0, "other phases")) }
         }
-        (bars(shown, &phased, &colours)) (table(shown, &phased))
-        @if left_out > 0 { p.note { (plural(left_out, "more set")) ": " code { "ncclsweep report --timings" } " has all of them." } }
+        (bars(shown, &phases, &colours))
+        div.scroll { table {
+            thead { tr {
+                th scope="col" { "phase" }
+                @for (arm, _) in &phases.of {
+                    @let colour = shown.plotted.iter().position(|plotted| plotted == arm);
+                    th.n scope="col" { (set_name(colour, &name(shown.run, *arm))) br; "ms" }
+                }
+            } }
+            tbody {
+                @for (at, phase) in phases.names.iter().enumerate() {
+                    tr {
+                        th scope="row" { (phase) }
+                        @for (_, spent) in &phases.of { td.n { (spend(spent.phases[at], spent.visit)) } }
+                    }
+                }
+                tr.first { th scope="row" { "visit" } @for (_, spent) in &phases.of { td.n { span.strong { (milliseconds(spent.visit)) } } } }
+            }
+        } }
     })
-}
-
-fn capital(sentence: &str) -> String {
-    let mut rest = sentence.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 fn key(colour: usize, phase: &str) -> Markup {
@@ -42,27 +52,27 @@ fn key(colour: usize, phase: &str) -> Markup {
 }
 
 /// The colour of each phase: those that take longest in any set have their own, in the order of a visit.
-fn colours(phased: &Phased) -> Vec<usize> {
-    let longest = |phase: usize| phased.sets.iter().map(|(_, of)| of.times[phase]).fold(0.0, f64::max);
-    let mut order: Vec<usize> = (0..phased.names.len()).collect();
+fn colours(phases: &Phases) -> Vec<usize> {
+    let longest = |phase: usize| phases.of.iter().map(|(_, spent)| spent.phases[phase]).fold(0.0, f64::max);
+    let mut order: Vec<usize> = (0..phases.names.len()).collect();
     order.sort_by(|a, b| longest(*b).total_cmp(&longest(*a)));
     order.truncate(COLOURS);
     order.sort_unstable();
-    (0..phased.names.len()).map(|phase| order.iter().position(|of| *of == phase).map_or(0, |at| at + 1)).collect()
+    (0..phases.names.len()).map(|phase| order.iter().position(|of| *of == phase).map_or(0, |at| at + 1)).collect()
 }
 
-fn bars(shown: &Shown, phased: &Phased, colours: &[usize]) -> Markup {
+fn bars(shown: &Shown, phases: &Phases, colours: &[usize]) -> Markup {
     let drawn = |times: &[f64]| times.iter().map(|seconds| seconds.max(0.0)).sum::<f64>();
-    let longest = phased.sets.iter().map(|(_, of)| of.whole.max(drawn(&of.times))).fold(0.0, f64::max);
+    let longest = phases.of.iter().map(|(_, spent)| spent.visit.max(drawn(&spent.phases))).fold(0.0, f64::max);
     html! {
-        @for (arm, of) in &phased.sets {
+        @for (arm, spent) in &phases.of {
             @let set = name(shown.run, *arm);
             div.stack {
-                p { (set_name(None, &set)) span.quiet { (milliseconds(of.whole)) " ms" } }
+                p { (set_name(None, &set)) span.quiet { (milliseconds(spent.visit)) " ms" } }
                 svg role="img" aria-label={ "Phases of a visit under " (set) ": the table has their figures" } {
-                    @for (at, seconds) in of.times.iter().enumerate().filter(|(_, seconds)| **seconds > 0.0 && longest > 0.0) {
-                        rect class={ "segment s" (colours[at]) } x=(across(drawn(&of.times[..at]) / longest)) width=(across(seconds / longest)) y="0" height="22" {
-                            title { (phased.names[at]) ": " (milliseconds(*seconds)) " ms, " (share(*seconds, of.whole)) }
+                    @for (at, seconds) in spent.phases.iter().enumerate().filter(|(_, seconds)| **seconds > 0.0 && longest > 0.0) {
+                        rect class={ "segment s" (colours[at]) } x=(across(drawn(&spent.phases[..at]) / longest)) width=(across(seconds / longest)) y="0" height="22" {
+                            title { (phases.names[at]) ": " (milliseconds(*seconds)) " ms, " (share(*seconds, spent.visit)) }
                         }
                     }
                 }
@@ -71,26 +81,13 @@ fn bars(shown: &Shown, phased: &Phased, colours: &[usize]) -> Markup {
     }
 }
 
-fn table(shown: &Shown, phased: &Phased) -> Markup {
+/// Milliseconds, their share in words, and as a bar below them.
+fn spend(seconds: f64, visit: f64) -> Markup {
+    let part = if visit > 0.0 { (seconds / visit).min(1.0) } else { 0.0 };
     html! {
-        details {
-            summary { "Phases of a visit in figures" }
-            div.scroll { table {
-                thead { tr {
-                    th scope="col" { "phase" }
-                    @for (arm, _) in &phased.sets { th.n scope="col" colspan="2" { (set_name(None, &name(shown.run, *arm))) br; "ms, share" } }
-                } }
-                tbody {
-                    @for (at, phase) in phased.names.iter().enumerate() { tr {
-                        th.size scope="row" { (phase) }
-                        @for (_, of) in &phased.sets { td.n { (milliseconds(of.times[at])) } td.n.quiet { (share(of.times[at], of.whole)) } }
-                    } }
-                    tr.first { th.size scope="row" { "visit" } @for (_, of) in &phased.sets { td.n { (milliseconds(of.whole)) } td {} } }
-                    tr { th.size scope="row" { "log read after" } @for (_, of) in &phased.sets {
-                        td.n { @if of.reading > 0.0 { (milliseconds(of.reading)) } @else { (NONE) } } td {}
-                    } }
-                }
-            } }
+        (milliseconds(seconds)) " " span.quiet { "(" (share(seconds, visit)) ")" }
+        svg.level-bar.small.s1 aria-hidden="true" {
+            rect.part x=(across(1.0 - part)) width=(across(part)) height="100%" {}
         }
     }
 }
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_set_has_a_bar_of_its_phases_and_a_column_of_figures() {
+    fn each_set_has_a_bar_of_its_phases() {
         let run = timed();
         let text = section(&Shown::of(&run)).expect("it is known").into_string();
         assert_eq!(text.matches("role=\"img\"").count(), 2, "{text}");
@@ -135,9 +132,9 @@ mod tests {
     #[test]
     fn the_longest_phases_have_colours_in_the_order_of_a_visit() {
         let times = vec![1.0, 0.1, 9.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-        let of = crate::report::timings::Phases { times, whole: 31.0, reading: 0.0 };
+        let of = crate::report::timings::Spent { phases: times, visit: 31.0, reading: 0.0 };
         let arm = fixture::two_sets().header.plan.baseline();
-        let phased = Phased { names: vec!["a", "b", "c", "d", "e", "f", "g", "h"], sets: vec![(arm, of)] };
-        assert_eq!(colours(&phased), [1, 0, 2, 3, 4, 5, 6, 7]);
+        let phases = Phases { names: vec!["a", "b", "c", "d", "e", "f", "g", "h"], of: vec![(arm, of)] };
+        assert_eq!(colours(&phases), [1, 0, 2, 3, 4, 5, 6, 7]);
     }
 }

@@ -30,10 +30,11 @@ pub struct Size {
     pub early: (f64, f64),
 }
 
-/// The emulator's noise under `NCCLSWEEP_EMULATE_NOISE=sd=…,process=…`: the luck of a process is the same at all sizes.
-pub fn emulated() -> Noise {
+/// The emulator's noise under `NCCLSWEEP_EMULATE_NOISE=sd=…,process=…`: the luck of a process is the same at all sizes. It acts on
+/// this `share` of the time, for the emulator's launches take as long as they take.
+pub fn emulated(share: f64) -> Noise {
     let ratio = 1.0 + 6.0 * (PROCESS / COMMUNICATOR).powi(2);
-    let size = OfSize { communicator: COMMUNICATOR, process: PROCESS, first: 0.0, ratio };
+    let size = OfSize { communicator: share * COMMUNICATOR, process: share * PROCESS, first: 0.0, ratio };
     let of = Measured { sizes: vec![size; SIZES], correlation: 0.0, process_correlation: 1.0, skew: 0.0 };
     Noise { name: "emulated".to_owned(), of, drift: 0.0 }
 }

@@ -1,8 +1,9 @@
 //! Whole programs on the emulator under a known truth, held against simulated runs of the same noise.
 //!
 //! The candidate sets a variable that leaves no trace, and the emulator multiplies the true time where that variable is set: so no
-//! rule about what two sets used stands between what is measured and the verdict. A part of the time is not multiplied (that of
-//! launches), so the factor that gives the wanted ratio, and the true ratio of each size, are taken from runs without noise.
+//! rule about what two sets used stands between what is measured and the verdict. A part of the time (that of launches) is neither
+//! multiplied nor noisy, so the factor that gives the wanted ratio, the true ratio of each size, and how noisy the whole is are
+//! taken from runs without noise.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,7 +53,8 @@ pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -
     let (mut agree, begun) = (true, Instant::now());
     for (at, wanted) in TRUTHS.into_iter().enumerate() {
         let first = seed + 10_000 * at as u64;
-        let factor = factor_for(wanted, |factor| Ok(mean(&without_noise(program, factor, first)?)))?;
+        let multiplied = mean(&without_noise(program, 2.0, first)?) - 1.0;
+        let factor = 1.0 + (wanted - 1.0) / multiplied;
         let truth = without_noise(program, factor, first)?;
         let programs = match kept {
             true => read(wanted)?,
@@ -61,7 +63,7 @@ pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -
         for (seed, ended) in (first..).zip(&programs) {
             keep(&mut raw, wanted, seed, ended);
         }
-        let (noise, effects) = (whole::emulated(), truth.iter().map(|ratio| ratio.ln()).collect());
+        let (noise, effects) = (whole::emulated(multiplied), truth.iter().map(|ratio| ratio.ln()).collect());
         let of = Truth { communicators: COMMUNICATORS, ..Truth::by_size(effects) };
         let simulate = |stream| whole::run(&noise, &of, TOLERANCE, seed, stream);
         let simulated: Vec<Ended> = (0..SIMULATED).into_par_iter().map(simulate).collect::<Result<_>>()?;
@@ -75,12 +77,6 @@ pub fn run(program: &Path, number: u64, seed: u64, at_once: usize, kept: bool) -
     raw.save(&calibrate::results().join(KEPT), &command)?;
     table.save(&calibrate::results().join("programs-and-simulation.csv"), &command)?;
     if agree { Ok(()) } else { Err(Error::new(Kind::Incomplete, "programs and simulation do not agree")) }
-}
-
-/// What the emulator must multiply by for the true ratio to be `wanted`: all of the time but a part that stays as it is.
-fn factor_for(wanted: f64, ratio: impl Fn(f64) -> Result<f64>) -> Result<f64> {
-    let multiplied = ratio(2.0)? - 1.0;
-    Ok(1.0 + (wanted - 1.0) / multiplied)
 }
 
 /// The true ratio of every size.
