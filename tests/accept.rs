@@ -13,7 +13,7 @@ const MEASURED: &str = "gpus = 2\nsizes = \"7168x1\"\nrounds = 6\nseed = 5\nmode
 fn ncclsweep(home: &Path, arguments: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
-    command.current_dir(home).timeout(Duration::from_secs(180)).args(arguments.split_whitespace());
+    command.current_dir(home).timeout(Duration::from_secs(600)).args(arguments.split_whitespace());
     command.envs(variables.iter().copied());
     command.output().unwrap()
 }

@@ -96,7 +96,7 @@ static PAGES: LazyLock<(tempfile::TempDir, Vec<PathBuf>)> = LazyLock::new(|| {
     let program = |arguments: &str| {
         let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
-        command.current_dir(folder.path()).timeout(Duration::from_secs(120)).args(arguments.split_whitespace());
+        command.current_dir(folder.path()).timeout(Duration::from_secs(600)).args(arguments.split_whitespace());
         let ran = command.output().unwrap();
         assert!(matches!(ran.status.code(), Some(0 | 1 | 5)), "{ran:?}");
         ran.stdout

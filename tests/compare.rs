@@ -29,7 +29,7 @@ fn ncclsweep(home: &Path, arguments: &str, scale: Option<&str>) -> Output {
 fn ncclsweep_with(home: &Path, arguments: &str, variable: Option<(&str, &str)>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ncclsweep"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
-    command.current_dir(home).timeout(Duration::from_secs(180)).args(arguments.split_whitespace());
+    command.current_dir(home).timeout(Duration::from_secs(600)).args(arguments.split_whitespace());
     command.envs(variable);
     command.output().unwrap()
 }

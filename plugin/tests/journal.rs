@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nccl_profiler_ncclsweep::journal::{self, Communicator, Entry, Process, Tallied, Why};
 use nccl_profiler_ncclsweep::recorder::{Api, Channels};
@@ -71,6 +71,23 @@ fn run(scenario: &str) -> Went {
     run_with(scenario, |_| {})
 }
 
+/// Waits until the journal of this process tells of so many captured calls with so many elements: it is written once a second, on
+/// a starved machine later.
+fn wait_for_the_journal(count: u64, captured: u64) {
+    let folder = std::env::var_os(journal::FOLDER).unwrap();
+    let tells = |text: &str| {
+        let is_it =
+            |entry: &Entry| matches!(entry, Entry::Collective(of) if (of.count, of.captured) == (count, captured));
+        journal::read(text).is_ok_and(|entries| entries.iter().any(is_it))
+    };
+    let limit = Instant::now() + Duration::from_secs(60);
+    let files = || std::fs::read_dir(&folder).unwrap().flatten();
+    while !files().any(|file| std::fs::read_to_string(file.path()).is_ok_and(|text| tells(&text))) {
+        assert!(Instant::now() < limit, "the journal is not written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// What the children do.
 #[test]
 fn scenarios() {
@@ -91,7 +108,7 @@ fn scenarios() {
             unsafe { libc::_exit(0) }
         }
         "killed" => {
-            std::thread::sleep(Duration::from_millis(1500));
+            wait_for_the_journal(14_336, 61);
             tp.all_reduce(7168, 1, false);
             std::process::abort()
         }
@@ -177,7 +194,10 @@ fn a_killed_process_leaves_all_but_its_last_second() {
     let went = run("killed");
     assert!(!went.status.success(), "the child kills itself");
     let journal = &went.journals[0];
-    assert_eq!((journal.counts(), journal.end), (vec![(7168, 100, 0), (14_336, 0, 61)], Why::Running));
+    // The last call is there only where the child was starved for a second before its end.
+    let kept = |last: u64| vec![(7168, 100 + last, 0), (14_336, 0, 61)];
+    assert!([kept(0), kept(1)].contains(&journal.counts()), "{:?}", journal.counts());
+    assert_eq!(journal.end, Why::Running);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::args::Arguments;
 
 /// The program's commands with their examples.
 pub(super) fn command() -> Command {
-    let program = Arguments::command().after_help(SWEEP);
+    let program = short(Arguments::command()).after_help(SWEEP).mut_subcommand("sweep", short);
     let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let known = |name: &str| ALL.iter().find(|(of, _)| *of == name).map(|(_, text)| *text);
     let with = |program: Command, name: String| match known(&name) {
@@ -15,6 +15,40 @@ pub(super) fn command() -> Command {
     };
     names.into_iter().fold(program, with)
 }
+
+/// Leaves to `--help` what a first look does not need: `-h` shows [`COMMON`] alone.
+fn short(program: Command) -> Command {
+    program.mut_args(|arg| {
+        let rare = !COMMON.contains(&arg.get_id().as_str());
+        arg.hide_short_help(rare)
+    })
+}
+
+/// The arguments of a sweep that `-h` shows.
+const COMMON: &[&str] = &[
+    "gpus",
+    "emulate",
+    "nccl",
+    "sizes",
+    "dtype",
+    "modes",
+    "set",
+    "vary",
+    "config",
+    "sets",
+    "rounds",
+    "tolerance",
+    "time_limit",
+    "out",
+    "resume",
+    "baseline",
+    "format",
+    "why",
+    "dry_run",
+    "quiet",
+    "help",
+    "version",
+];
 
 /// What stands under the help of each command, by its name.
 const ALL: &[(&str, &str)] = &[
@@ -42,10 +76,10 @@ Examples:
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
   ncclsweep --launch threads,processes          does a process per rank cost anything?
-  ncclsweep --gpus 2 --floor --timings          what an all-reduce costs at least, where the time of a run goes
+  ncclsweep --gpus 2 --floor --timings          what an all-reduce costs at least
   ncclsweep --register none,symmetric           do registered buffers make a difference?
   ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
-  ncclsweep --gpus 8 --rendezvous node1:29400   on each of several hosts, started by mpirun or srun (docs/hosts.md)
+  ncclsweep --gpus 8 --rendezvous node1:29400   on each of several hosts (docs/hosts.md)
 
 Exit status, the first that holds:
   130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy
@@ -199,6 +233,26 @@ mod tests {
                 assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
             }
         }
+    }
+
+    #[test]
+    fn a_short_help_is_a_part_of_the_long_one() {
+        let flags = |help: String| help.lines().filter(|line| line.trim_start().starts_with('-')).count();
+        for name in [None, Some("sweep")] {
+            let program = command();
+            let of = name.map_or(Some(&program), |name| program.find_subcommand(name)).unwrap();
+            let (short, long) = (of.clone().render_help().to_string(), of.clone().render_long_help().to_string());
+            assert!(short.contains("--sizes") && !short.contains("--rotate-buffers"), "{short}");
+            assert!(long.contains("--rotate-buffers"), "{long}");
+            assert!(flags(short) * 2 < flags(long), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn every_argument_of_the_short_help_is_one() {
+        let program = command();
+        let is = |id: &str| ["help", "version"].contains(&id) || program.get_arguments().any(|arg| arg.get_id() == id);
+        assert_eq!(COMMON.iter().find(|id| !is(id)), None);
     }
 
     #[test]

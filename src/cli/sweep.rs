@@ -233,6 +233,7 @@ fn begin(
     };
     let bench = Bench::find(&wanted(args), private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
+    bench.check_types(&plan)?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }

@@ -50,7 +50,7 @@ fn an_agent_that_is_killed_ends_the_visit_everywhere_by_name() {
 
 #[test]
 fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
-    let mut agents = start(2, &format!("{LONG} --deadline 3s"), &[]);
+    let mut agents = start(2, &format!("{LONG} --deadline 8s"), &[]);
     wait_for(&mut agents, 2);
     agents.signal(1, Signal::SIGSTOP);
     // It is told to go in vain until it goes on.
@@ -63,14 +63,14 @@ fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
     let ended = agents.all();
     // Between two visits it is its workers that do not come.
     let run = is_kept(&agents, &ended[0], "(agent 1, ranks 4-7): its ");
-    let said = ["its agent does not answer", "its workers did not come within 3 s"];
+    let said = ["its agent does not answer", "its workers did not come within 8 s"];
     assert!(said.iter().any(|said| run.warnings[0].contains(said)), "{:?}", run.warnings);
 }
 
 /// Stops these agents for longer than the deadline of [`SHORT`], and lets them go on in this order.
 fn suspend(agents: &Agents, which: &[usize]) {
     which.iter().for_each(|agent| agents.signal(*agent, Signal::SIGSTOP));
-    std::thread::sleep(Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(10));
     for agent in which {
         agents.signal(*agent, Signal::SIGCONT);
         std::thread::sleep(Duration::from_millis(300));
@@ -78,7 +78,7 @@ fn suspend(agents: &Agents, which: &[usize]) {
 }
 
 /// A deadline that is shorter than agents are stopped for.
-const SHORT: &str = "--gpus 2 --rounds 3 --deadline 4s";
+const SHORT: &str = "--gpus 2 --rounds 3 --deadline 8s";
 
 /// What must hold of a run whose agents were stopped and went on.
 #[track_caller]
@@ -195,7 +195,7 @@ fn a_worker_that_crashes_or_hangs_elsewhere_is_told_by_its_rank() {
         Outcome::Crashed { signal, at: Some(at) } => assert_eq!((signal.as_str(), at.rank), ("SIGSEGV", Some(3))),
         other => panic!("{other:?}"),
     }
-    match fault("hang@capture,rank=3", "--deadline 4s").outcome {
+    match fault("hang@capture,rank=3", "--deadline 8s").outcome {
         Outcome::TimedOut { ranks, .. } => {
             assert_eq!((ranks[0].ranks.as_slice(), ranks[0].doing), ([3].as_slice(), Doing::Capture), "{ranks:?}");
             let all: usize = ranks.iter().map(|group| group.ranks.len()).sum();

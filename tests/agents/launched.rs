@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// No run of this takes longer on a loaded machine of two cores, unless it hangs.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The token of every run, unless an agent has another.
 pub const TOKEN: &str = "a token of more than sixteen characters";

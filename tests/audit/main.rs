@@ -196,8 +196,15 @@ fn a_killed_server_is_told_as_lost_and_what_it_did_before_is_there() {
     let mut audit = command.env(server::VARIABLE, "calls=9 end=wait").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(audit.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("ready")), "the server is up");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let live = stage.document();
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let live = loop {
+        // The plugin writes once a second, and a starved one later.
+        let live = stage.document();
+        if live["usage"][0]["calls"]["eager"] == 9 || std::time::Instant::now() > limit {
+            break live;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
     assert_eq!((&live["workers"][0]["life"], &live["usage"][0]["calls"]["eager"]), (&"running".into(), &9.into()));
     let pid = i32::try_from(live["workers"][0]["process"]["pid"].as_i64().unwrap()).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();

@@ -15,6 +15,9 @@ use tempfile::TempDir;
 
 use crate::left_over::left_over;
 
+/// Long enough for any step of a starved machine, and shorter than the deadline of a hung worker.
+const LIMIT: Duration = Duration::from_secs(60);
+
 const LEAST: &str = "--emulate --gpus 4 --sizes 7168x1 --communicators 1 --samples 2 --chain 2 --quiet --out run";
 
 fn start(home: &Path, fault: &str, arguments: &str) -> Child {
@@ -36,18 +39,20 @@ fn run(fault: &str, arguments: &str) -> (TempDir, Option<i32>, Vec<Visit>, Run) 
     (home, status.code(), visits, serde_json::from_slice(&document).unwrap())
 }
 
-/// Waits until a worker of the run in `home` is there, behind whatever command starts it.
-fn wait_for_worker(home: &Path) {
-    let limit = Instant::now() + Duration::from_secs(30);
+/// Waits until a worker of the run in `home` is there, behind whatever command starts it, and has this many threads: one at
+/// once; one for each rank and one that hears the supervisor when it has its job.
+fn wait_for_worker(home: &Path, threads: usize) {
+    let limit = Instant::now() + LIMIT;
     let mark = home.as_os_str().as_encoded_bytes();
     let is_worker = |process: &std::fs::DirEntry| {
         let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
         let words = read("cmdline");
         let ours = read("environ").windows(mark.len()).any(|part| part == mark);
-        ours && words.split(|byte| *byte == 0).nth(1) == Some(b"__worker".as_slice())
+        let is_started = || std::fs::read_dir(process.path().join("task")).is_ok_and(|of| of.count() >= threads);
+        ours && words.split(|byte| *byte == 0).nth(1) == Some(b"__worker".as_slice()) && is_started()
     };
     while !std::fs::read_dir("/proc").unwrap().flatten().any(|process| is_worker(&process)) {
-        assert!(Instant::now() < limit, "no worker within half a minute");
+        assert!(Instant::now() < limit, "no worker with {threads} threads within a minute");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -62,7 +67,7 @@ fn a_killed_supervisor_takes_a_hung_worker_along_also_behind_a_shell() {
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
         command.env("TMPDIR", home.path().join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", "hang@init");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_for_worker(home.path());
+        wait_for_worker(home.path(), 1);
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         assert_eq!(left_over(home.path()), None);
@@ -73,14 +78,14 @@ fn a_killed_supervisor_takes_a_hung_worker_along_also_behind_a_shell() {
 fn a_second_interrupt_ends_at_once_and_leaves_no_worker() {
     let home = tempfile::tempdir().unwrap();
     let mut child = start(home.path(), "hang@init", "");
-    wait_for_worker(home.path());
+    wait_for_worker(home.path(), 1);
     let begun = Instant::now();
     let pid = Pid::from_raw(child.id().cast_signed());
     // The second may come before the first was noticed, or after its end was reached.
     kill(pid, Signal::SIGINT).unwrap();
     let _ = kill(pid, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LIMIT, "the worker hangs for two minutes: {:?}", begun.elapsed());
     assert_eq!(left_over(home.path()), None);
 }
 
@@ -197,9 +202,8 @@ fn what_a_command_started_beside_the_worker_goes_with_a_killed_supervisor_too() 
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path());
     command.env("TMPDIR", home.path().join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", "hang@init");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for_worker(home.path());
     // The worker must have its job: until then nothing of it knows of a supervisor.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for_worker(home.path(), 5);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(left_over(home.path()), None);

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// No process of a run may be there so long after its end.
-const LINGER: Duration = Duration::from_secs(2);
+/// No process of a run may be there so long after its end: far longer than a starved one needs to end, and far shorter than
+/// what is left behind would stay.
+const LINGER: Duration = Duration::from_secs(30);
 
 /// A process that was started by the run in `folder` and is still there, by its command line.
 pub fn left_over(folder: &Path) -> Option<String> {

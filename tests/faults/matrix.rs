@@ -12,10 +12,11 @@ use ncclsweep::record::visit::{Outcome, Visit};
 
 use super::left_over::left_over;
 
-/// Seconds after which a phase counts as hung. A machine under load may starve a healthy phase for a second or two.
-const DEADLINE: u64 = 4;
-/// From a deadline to the end of the visit: half a second for the answer, a second for SIGTERM, and slack for a loaded machine.
-const GRACE: f64 = 4.0;
+/// Seconds after which a phase counts as hung. A machine under load may starve a healthy phase for seconds.
+const DEADLINE: u64 = 6;
+/// From a deadline to the end of the visit: half a second for the answer, a second for SIGTERM, the phases before it, and slack
+/// for a loaded machine. What waits for no end stays for ever.
+const GRACE: f64 = 30.0;
 
 /// What goes wrong, as the emulator names it.
 pub const KINDS: [&str; 15] = [
@@ -138,7 +139,7 @@ fn start(program: &Path, fault: &Fault, folder: &Path) -> Result<Option<i32>, St
     command.args(["--launch", if fault.processes { "processes" } else { "threads" }]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(120);
     while Instant::now() < limit {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return Ok(status.code());
@@ -147,7 +148,7 @@ fn start(program: &Path, fault: &Fault, folder: &Path) -> Result<Option<i32>, St
     }
     let _ = child.kill();
     let _ = child.wait();
-    Err("the run did not end within a minute".to_owned())
+    Err("the run did not end within two minutes".to_owned())
 }
 
 fn visits(run: &Path) -> Result<Vec<Visit>, String> {

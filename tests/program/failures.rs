@@ -56,13 +56,13 @@ fn a_nan_is_a_wrong_element_in_every_mode() {
 
 #[test]
 fn a_hang_ends_at_its_deadline_and_is_told_with_its_phase() {
-    let ran = struck("hang@first,rank=1", "--deadline 2s");
+    let ran = struck("hang@first,rank=1", "--deadline 6s");
     let run = ran.document();
     match &only_struck(&run).outcome {
-        Outcome::TimedOut { at: Some(at), seconds: 2.0, .. } => assert_eq!(at.phase, Phase::First),
+        Outcome::TimedOut { at: Some(at), seconds: 6.0, .. } => assert_eq!(at.phase, Phase::First),
         other => panic!("{other:?}"),
     }
-    ran.tells("timed out after 2 s during first collective");
+    ran.tells("timed out after 6 s during first collective");
     assert_eq!(ran.leftovers(), [] as [std::path::PathBuf; 0]);
 }
 

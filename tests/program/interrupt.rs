@@ -33,10 +33,10 @@ fn start_as(executable: &Path, home: &Path, more: &str) -> Child {
 
 /// Waits until `visits` visits are recorded.
 fn wait_for(folder: &Path, visits: usize) {
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(300);
     let made = || Journal::open(folder).map_or(0, |(journal, _)| journal.entries().len());
     while made() < visits {
-        assert!(Instant::now() < limit, "no {visits} visits within a minute");
+        assert!(Instant::now() < limit, "no {visits} visits within five minutes");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -89,11 +89,11 @@ fn a_torn_last_line_is_cut_off_said_and_measured_again() {
 fn a_run_that_was_stopped_for_longer_than_its_deadline_goes_on_and_blames_nobody() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join(OUT);
-    let child = start(home.path(), "--deadline 2s");
+    let child = start(home.path(), "--deadline 6s");
     let signal = |signal: Signal| kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
     wait_for(&folder, 2);
     signal(Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(8));
     signal(Signal::SIGCONT);
     let output = child.wait_with_output().unwrap();
     let run = document(&folder);

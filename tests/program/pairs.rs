@@ -29,7 +29,7 @@ fn a_box_that_is_well_has_a_figure_for_every_pair_on_both_ways() {
 #[test]
 fn a_hang_between_two_gpus_is_named_and_the_other_pairs_are_measured() {
     let fault = "hang@first,gpus=1+2,when=NCCL_P2P_LEVEL=SYS";
-    let ran = pairs("--deadline 3s").env("NCCLSWEEP_EMULATE_FAULT", fault).run().exits(4);
+    let ran = pairs("--deadline 8s").env("NCCLSWEEP_EMULATE_FAULT", fault).run().exits(4);
     let of = document(&ran);
     let [finding] = of.findings.as_slice() else { panic!("{:?}", of.findings) };
     assert_eq!(

@@ -161,7 +161,7 @@ fn a_value_for_each_rank_is_no_one_setting_and_every_table_says_so() {
 
 #[test]
 fn ranks_whose_settings_do_not_match_hang_until_the_deadline_which_says_why() {
-    let arguments = "--launch processes --set simple:NCCL_PROTO=Simple --rank-env 2:NCCL_PROTO= --deadline 3s";
+    let arguments = "--launch processes --set simple:NCCL_PROTO=Simple --rank-env 2:NCCL_PROTO= --deadline 8s";
     let ran = quiet(arguments).run().exits(4);
     let run = ran.document();
     let visit = run.visits.iter().find(|visit| visit.arm.set == 1).unwrap();
@@ -186,7 +186,7 @@ fn the_death_of_one_rank_ends_the_visit_at_once_and_names_it() {
             other => panic!("{other}"),
         }
         let visit = &ran.document().visits[0];
-        assert!(visit.seconds < 15.0, "others wait for the dead rank until a deadline of 120 s: {} s", visit.seconds);
+        assert!(visit.seconds < 60.0, "others wait for the dead rank until a deadline of 120 s: {} s", visit.seconds);
         ran.tells(&format!("crashed with {expected} during first collective on rank 2"));
     }
 }
@@ -204,7 +204,7 @@ fn the_error_of_one_rank_ends_the_visit_and_names_it() {
 
 #[test]
 fn a_hang_of_one_rank_tells_what_each_process_is_in() {
-    let (outcome, _) = struck("hang@init,rank=1", "--deadline 3s");
+    let (outcome, _) = struck("hang@init,rank=1", "--deadline 6s");
     match outcome {
         Outcome::TimedOut { at: Some(at), ranks, .. } => {
             assert_eq!(at.phase, Phase::Init);
