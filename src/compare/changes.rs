@@ -26,12 +26,16 @@ pub(super) fn changes(old: &Stored, new: &Stored, matching: &Matching) -> Vec<Ch
     found.host(&before.provenance, &after.provenance);
     found.software(&before.provenance, &after.provenance);
     found.gpus(&before.provenance.gpus, &after.provenance.gpus);
+    found.others(&before.provenance, &after.provenance);
     found.links(old, new);
+    found.hops(old, new);
     found.clocks(old, new, matching);
     found.settings(before, after, matching);
     found.applied(old, new, matching);
     found.chosen(old, new, matching);
     found.method(before, after);
+    // Further hosts have changes of several topics.
+    found.found.sort_by_key(|change| change.topic);
     found.found
 }
 
@@ -59,6 +63,18 @@ impl Changes {
         let cpus = |of: &Provenance| if of.cpus == 0 { UNKNOWN.to_owned() } else { of.cpus.to_string() };
         self.note(Topic::Host, "CPUs", cpus(old), cpus(new));
         self.note(Topic::Host, "kernel", &old.kernel, &new.kernel);
+    }
+
+    /// Further agents' hosts, in rank order; their GPUs are among those of the first.
+    fn others(&mut self, old: &Provenance, new: &Provenance) {
+        self.note(Topic::Host, "hosts", 1 + old.others.len(), 1 + new.others.len());
+        for (at, (before, after)) in old.others.iter().zip(&new.others).enumerate() {
+            let mut found = Changes { found: Vec::new(), imported: self.imported };
+            found.host(before, after);
+            found.software(before, after);
+            let named = |change: Change| Change { what: format!("host {}: {}", at + 2, change.what), ..change };
+            self.found.extend(found.found.into_iter().map(named));
+        }
     }
 
     fn software(&mut self, old: &Provenance, new: &Provenance) {
@@ -101,6 +117,33 @@ impl Changes {
         }
         for ((old, new), gpus) in alike {
             self.note(Topic::Link, format!("PCIe link of {}", gpus_of(&gpus)), old, new);
+        }
+    }
+
+    /// Hops of a flag (`--floor`), where the runs of one are all above those of the other: else it may be chance.
+    fn hops(&mut self, old: &Stored, new: &Stored) {
+        let Some((before, after)) = old.run.floor.as_ref().zip(new.run.floor.as_ref()) else { return };
+        for hop in &after.hops {
+            let Some(was) = before.hops.iter().find(|was| (was.gpus, was.over) == (hop.gpus, hop.over)) else {
+                continue;
+            };
+            let Some((old, new)) = was.micros().zip(hop.micros()) else { continue };
+            let ends = |runs: &[f64]| {
+                runs.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), of| (low.min(*of), high.max(*of)))
+            };
+            let (earlier, later) = (ends(&was.runs_us), ends(&hop.runs_us));
+            // One run tells nothing of its spread.
+            let told = was.runs_us.len().min(hop.runs_us.len()) > 1;
+            if told && (earlier.1 < later.0 || later.1 < earlier.0) {
+                let micros = |of: f64| format!("{} µs", crate::units::significant(of));
+                let [a, b] = hop.gpus;
+                self.note(
+                    Topic::Link,
+                    format!("hop of a flag over {}, GPU {a} and {b}", hop.over),
+                    micros(old),
+                    micros(new),
+                );
+            }
         }
     }
 

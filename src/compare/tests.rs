@@ -256,3 +256,32 @@ fn links_and_clocks_that_changed_are_told_and_throttling_takes_verdicts_back() {
     let reason = comparison.cells[0].verdict_reason.clone().unwrap();
     assert!(reason.starts_with("measured same, but only the new run was throttled: hw_thermal_slowdown"), "{reason}");
 }
+
+#[test]
+fn a_hop_changed_where_no_run_of_it_came_near_the_earlier_ones() {
+    use crate::record::floor::{FlagHop, Floor, Over};
+    let with = |seed: u64, runs_us: &[f64]| {
+        let mut stored = plain(seed);
+        let hop = FlagHop { gpus: [0, 1], over: Over::PeerMemory, runs_us: runs_us.to_vec(), why: None };
+        let started = stored.run.finished;
+        stored.run.floor = Some(Floor { started, seconds: 1.0, kernels: vec![], hops: vec![hop], failed: None });
+        stored
+    };
+    let told = |new: &[f64]| told(&compare(&with(1, &[0.6, 0.62]), &with(2, new), None).unwrap());
+    assert_eq!(told(&[0.9, 0.94]), ["hop of a flag over peer memory, GPU 0 and 1: 0.61 µs → 0.92 µs"]);
+    assert_eq!(told(&[0.61, 0.94]), Vec::<String>::new(), "the runs overlap");
+    assert_eq!(told(&[0.94]), Vec::<String>::new(), "one run tells no spread");
+}
+
+#[test]
+fn further_hosts_are_compared_like_the_first() {
+    let two = |seed: u64, driver: &str| {
+        let mut stored = plain(seed);
+        let mut other = stored.run.header.provenance.clone();
+        other.driver = Some(driver.into());
+        stored.run.header.provenance.others = vec![other];
+        stored
+    };
+    assert_eq!(told(&compare(&two(1, "580"), &two(2, "590"), None).unwrap()), ["host 2: driver: 580 → 590"]);
+    assert_eq!(told(&compare(&plain(1), &two(2, "590"), None).unwrap()), ["hosts: 1 → 2"]);
+}

@@ -114,16 +114,15 @@ fn ranks(plan: &Plan) -> String {
 /// Where the ranks are, when that is on several hosts, each with an agent.
 fn hosts(plan: &Plan, provenance: &Provenance) -> Option<String> {
     let names = std::iter::once(provenance).chain(&provenance.others).map(|host| plain(&host.host));
-    let each = names.enumerate().map(|(agent, host)| {
-        let ranks = plan.ranks_of(agent);
-        if ranks.len() == 1 {
-            format!("{} on {host}", ranks.start)
-        } else {
-            format!("{}-{} on {host}", ranks.start, ranks.end.saturating_sub(1))
-        }
-    });
+    let each = names.enumerate().map(|(agent, host)| format!("{} on {host}", ranks_of(plan, agent)));
     let each: Vec<String> = each.take(plan.agents.len()).collect();
     (plan.agents.len() > 1).then(|| format!("{}: ranks {}", plural(plan.agents.len(), "agent"), each.join(", ")))
+}
+
+/// `0-3`: the ranks of an agent.
+pub(super) fn ranks_of(plan: &Plan, agent: usize) -> String {
+    let ranks = plan.ranks_of(agent);
+    if ranks.len() == 1 { ranks.start.to_string() } else { format!("{}-{}", ranks.start, ranks.end.saturating_sub(1)) }
 }
 
 /// Communicators that take turns, where there are several.

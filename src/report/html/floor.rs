@@ -3,22 +3,66 @@
 use maud::{Markup, html};
 
 use super::axis::across;
+use super::latency::{self, Bound};
 use super::page::{facts, set_name};
 use super::shown::Shown;
 use crate::plan::schedule::Arm;
+use crate::record::floor::CellFloor;
 use crate::record::run::Cell;
 use crate::report::cells::{Group, figure, name};
 use crate::report::floor::{lines, reached};
 
+/// The floors and their dashes.
+const FLOORS: [(&str, &str, fn(&CellFloor) -> f64); 2] =
+    [("ring floor", "", |floor| floor.ring_us), ("one-shot floor", "dotted", |floor| floor.one_shot_us)];
+
 /// Hops, kernel and the tables of a run; nothing where no floor was looked for.
-pub(super) fn section(shown: &Shown) -> Option<Markup> {
+pub(super) fn section(shown: &Shown, id: &str) -> Option<Markup> {
     let floor = shown.run.floor.as_ref()?;
     let known = shown.run.cells.iter().any(|cell| cell.floor.is_some());
+    let drawn = |(at, group)| drawing(shown, group, &format!("{id}-floor-{at}"));
+    let drawn: Vec<Markup> = shown.groups.iter().enumerate().filter_map(drawn).collect();
     Some(html! {
         p.note { "What an all-reduce costs at least here: its steps alone, without the bytes of the message. A bar is the median, its solid part the ring's floor." }
         (facts(&lines(floor)))
+        @if !drawn.is_empty() { div.grid.wide { @for plot in &drawn { (plot) } } }
         @if known { @for group in &shown.groups { (table(shown, group)) } }
     })
+}
+
+/// Medians above the floors, by size.
+fn drawing(shown: &Shown, group: &Group, id: &str) -> Option<Markup> {
+    let series = latency::series(shown, group);
+    let bounds: Vec<Bound> = FLOORS.iter().map(|floor| bound(shown, group, *floor)).collect();
+    let curves = group.cases.len() > 1 && !series.is_empty() && bounds.iter().all(|bound| bound.points.len() > 1);
+    let title = format!("{}, above its floors", group.title());
+    curves.then(|| {
+        html! { figure {
+            figcaption { span.strong { (group.title()) } }
+            (latency::above(id, &title, &series, &bounds, &latency::sizes(shown, group)))
+        } }
+    })
+}
+
+/// A floor by size: the lowest of the sets, which differ where their ranks are connected over different memory.
+fn bound(shown: &Shown, group: &Group, (floor, class, micros): (&str, &'static str, fn(&CellFloor) -> f64)) -> Bound {
+    let cases = &shown.run.header.plan.cases;
+    let mut differ = false;
+    let mut points: Vec<(u64, f64)> = Vec::new();
+    for &case in &group.cases {
+        let all = shown
+            .plotted
+            .iter()
+            .filter_map(|arm| shown.cell(*arm, case).and_then(|cell| cell.floor.as_ref()).map(micros));
+        let all: Vec<f64> = all.collect();
+        if let Some(lowest) = all.iter().copied().reduce(f64::min) {
+            differ |= all.iter().any(|other| *other > lowest);
+            points.push((cases[case].bytes().0, lowest));
+        }
+    }
+    points.sort_by_key(|(bytes, _)| *bytes);
+    let name = if differ { format!("{floor}, the lowest of the sets") } else { floor.to_owned() };
+    Bound { name, class, points }
 }
 
 fn table(shown: &Shown, group: &Group) -> Markup {
@@ -76,4 +120,45 @@ fn bar(cell: &Cell, floor: Option<f64>, colour: Option<usize>, longest: f64) -> 
             @if let Some(floor) = floor { rect.part width=(wide(floor.min(median))) height="100%" {} }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+    use crate::record::floor::Floor;
+    use crate::record::run::Run;
+
+    fn measured() -> Run {
+        let mut run = fixture::two_sets();
+        run.floor = Some(Floor { started: run.finished, seconds: 1.5, kernels: vec![], hops: vec![], failed: None });
+        for cell in &mut run.cells {
+            (cell.median_us, cell.floor) = (Some(20.0), Some(CellFloor { ring_us: 5.0, one_shot_us: 2.0 }));
+        }
+        run
+    }
+
+    #[test]
+    fn a_run_without_a_floor_has_no_section_of_it() {
+        assert!(section(&Shown::of(&fixture::two_sets()), "r").is_none());
+    }
+
+    #[test]
+    fn the_curves_stand_above_their_floors() {
+        let run = measured();
+        let text = section(&Shown::of(&run), "r").expect("it was measured").into_string();
+        assert_eq!(text.matches("class=\"bound").count(), 2 * 2, "two lines and their keys: {text}");
+        assert!(!text.contains("lowest of the sets"), "{text}");
+    }
+
+    #[test]
+    fn where_sets_have_other_floors_the_line_is_the_lowest() {
+        let mut run = measured();
+        run.cells.iter_mut().filter(|cell| cell.arm.set == 1).for_each(|cell| {
+            cell.floor = Some(CellFloor { ring_us: 9.0, one_shot_us: 2.0 });
+        });
+        let text = section(&Shown::of(&run), "r").expect("it was measured").into_string();
+        assert!(text.contains("ring floor, the lowest of the sets"), "{text}");
+        assert!(!text.contains("one-shot floor, the lowest"), "{text}");
+    }
 }

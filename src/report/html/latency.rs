@@ -30,6 +30,15 @@ pub(super) struct Series {
     pub(super) points: Vec<Point>,
 }
 
+/// A bound below the curves, a dashed line by size.
+pub(super) struct Bound {
+    pub(super) name: String,
+    /// Class that tells its dashes from those of other bounds.
+    pub(super) class: &'static str,
+    /// Bytes and µs, by size.
+    pub(super) points: Vec<(u64, f64)>,
+}
+
 /// The plots of a run, one for each table.
 pub(super) fn section(shown: &Shown, id: &str) -> Markup {
     html! {
@@ -42,12 +51,12 @@ pub(super) fn section(shown: &Shown, id: &str) -> Markup {
     }
 }
 
-fn sizes(shown: &Shown, group: &Group) -> Vec<(u64, String)> {
+pub(super) fn sizes(shown: &Shown, group: &Group) -> Vec<(u64, String)> {
     let cases = &shown.run.header.plan.cases;
     group.cases.iter().map(|case| (cases[*case].bytes().0, cases[*case].label())).collect()
 }
 
-fn series(shown: &Shown, group: &Group) -> Vec<Series> {
+pub(super) fn series(shown: &Shown, group: &Group) -> Vec<Series> {
     let of_arm = |(colour, arm): (usize, &crate::plan::schedule::Arm)| {
         let cell = |case: &usize| shown.cell(*arm, *case);
         let point = |cell: &crate::record::run::Cell| {
@@ -62,8 +71,15 @@ fn series(shown: &Shown, group: &Group) -> Vec<Series> {
 
 /// One plot; `sizes` names the sizes by their bytes.
 pub(super) fn plot(id: &str, what: &str, series: &[Series], sizes: &[(u64, String)]) -> Markup {
+    above(id, what, series, &[], sizes)
+}
+
+/// One plot above its bounds.
+pub(super) fn above(id: &str, what: &str, series: &[Series], bounds: &[Bound], sizes: &[(u64, String)]) -> Markup {
     let points = || series.iter().flat_map(|series| &series.points);
-    let y = Scale::of_times(points().flat_map(|point| point.interval.unwrap_or([point.median; 2])));
+    let bounding = bounds.iter().flat_map(|bound| bound.points.iter().map(|(_, micros)| *micros));
+    let times = points().flat_map(|point| point.interval.unwrap_or([point.median; 2])).chain(bounding);
+    let y = Scale::of_times(times);
     let bytes = || sizes.iter().map(|(bytes, _)| *bytes as f64);
     let (low, high) = (bytes().fold(f64::INFINITY, f64::min), bytes().fold(0.0, f64::max));
     // Room for the marks beside each other at both ends.
@@ -89,9 +105,26 @@ pub(super) fn plot(id: &str, what: &str, series: &[Series], sizes: &[(u64, Strin
         y_title: scale,
         y_ticks: None,
     };
-    let marks = html! { @for (at, series) in series.iter().enumerate() { (of_series(series, at, &y, &x)) } };
+    let line = |[from, to]: [(u64, f64); 2]| {
+        let down = |figure: f64| place((1.0 - y.at(figure)) * HEIGHT);
+        html! { line x1=(across(x(from.0))) y1=(down(from.1)) x2=(across(x(to.0))) y2=(down(to.1)) {} }
+    };
+    let marks = html! {
+        @for bound in bounds {
+            g class={ "bound " (bound.class) } { @for pair in bound.points.windows(2) { (line([pair[0], pair[1]])) } }
+        }
+        @for (at, series) in series.iter().enumerate() { (of_series(series, at, &y, &x)) }
+    };
     let keys: Vec<(usize, String)> = series.iter().map(|series| (series.colour, series.name.clone())).collect();
-    html! { (legend(&keys)) (plot.draw(&marks)) }
+    html! {
+        (legend(&keys))
+        @if !bounds.is_empty() {
+            ul.legend { @for bound in bounds {
+                li { svg viewBox="-7 -7 14 14" aria-hidden="true" { g class={ "bound " (bound.class) } { line x1="-7" x2="7" y1="0" y2="0" {} } } (bound.name) }
+            } }
+        }
+        (plot.draw(&marks))
+    }
 }
 
 fn of_series(series: &Series, at: usize, y: &Scale, x: &dyn Fn(u64) -> f64) -> Markup {

@@ -9,6 +9,7 @@ mod compare;
 mod connections;
 mod floor;
 mod forest;
+mod hosts;
 mod latency;
 mod page;
 mod panels;
@@ -120,7 +121,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
     let shown = Shown::of(run);
     let panels = panels(&shown, source.observed, id);
     let connections = connections::section(&shown, source.observed, id);
-    let (floor, timings) = (floor::section(&shown), timings::section(&shown));
+    let (floor, timings, hosts) = (floor::section(&shown, id), timings::section(&shown), hosts::section(run));
     let wiring = run.header.provenance.topology.as_ref().filter(|topology| !topology.gpus.is_empty());
     html! {
         header {
@@ -131,12 +132,19 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             (tiles(&shown))
             (warnings(run))
             (page::facts(&head::lines(run)))
-            (contents(id, &Parts {
-                panels: !panels.is_empty(),
-                floor: floor.is_some(),
-                topology: wiring.is_some() || connections.is_some(),
-                timings: timings.is_some(),
-            }))
+            (contents(id, &[
+                ("results", "Results", true),
+                ("ratios", "Ratios", true),
+                ("latency", "Latency", true),
+                ("floor", "Floor", floor.is_some()),
+                ("samples", "Samples", !panels.is_empty()),
+                ("rounds", "Rounds", !panels.is_empty()),
+                ("topology", "Topology", wiring.is_some() || connections.is_some()),
+                ("settings", "Settings", true),
+                ("time", "Time", timings.is_some()),
+                ("hosts", "Hosts", hosts.is_some()),
+                ("provenance", "Provenance", true),
+            ]))
             (page::left_out(&shown.left_out, "The files of the run have all of it: ncclsweep report --format csv or json."))
         }
         section {
@@ -160,6 +168,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             div.grid.wide { (plots) }
             @if plots.0.is_empty() { p.note { "One size was measured: no curve to draw." } }
         }
+        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "The floor" } (floor) } }
         @if !panels.is_empty() {
             section {
                 h2 id={ (id) "-samples" } { "Distribution of samples" }
@@ -175,7 +184,6 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
                 (panels::keys(&panels)) (panels::strips(&panels, Height::OfLevel))
             }
         }
-        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "The floor" } (floor) } }
         @if wiring.is_some() || connections.is_some() {
             section {
                 h2 id={ (id) "-topology" } { "Topology" }
@@ -189,31 +197,13 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
         @if let Some(timings) = &timings { section { h2 id={ (id) "-time" } { "Where the time went" } (timings) } }
+        @if let Some(hosts) = &hosts { section { h2 id={ (id) "-hosts" } { "Hosts" } (hosts) } }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }
 }
 
-/// Sections that only some runs have.
-struct Parts {
-    panels: bool,
-    floor: bool,
-    topology: bool,
-    timings: bool,
-}
-
-fn contents(id: &str, parts: &Parts) -> Markup {
-    let all = [
-        ("results", "Results", true),
-        ("ratios", "Ratios", true),
-        ("latency", "Latency", true),
-        ("samples", "Samples", parts.panels),
-        ("rounds", "Rounds", parts.panels),
-        ("floor", "Floor", parts.floor),
-        ("topology", "Topology", parts.topology),
-        ("settings", "Settings", true),
-        ("time", "Time", parts.timings),
-        ("provenance", "Provenance", true),
-    ];
+/// Links to the sections that are there: anchor, text, and whether it is.
+fn contents(id: &str, all: &[(&str, &str, bool)]) -> Markup {
     html! {
         nav aria-label="Sections" { ul {
             @for (anchor, text, _) in all.iter().filter(|(.., there)| *there) { li { a href={ "#" (id) "-" (anchor) } { (text) } } }

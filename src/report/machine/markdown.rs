@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::record::run::{Cell, Run, Verdict};
 use crate::report::cells::{Group, NONE, arms, figure, find, groups, interval, name};
 use crate::report::conclusion::{percent, sentences};
+use crate::report::floor::{lines as floor_lines, reached};
 use crate::report::ink::Style;
 use crate::report::{findings, head};
 
@@ -26,6 +27,7 @@ pub(super) fn render(run: &Run) -> String {
     }
     out.push('\n');
     list(&mut out, findings::lines(run));
+    floor(&mut out, run);
     // Tones are for terminals.
     Style::default().finish(&out)
 }
@@ -52,6 +54,36 @@ fn table(out: &mut String, run: &Run, group: &Group) {
             let figures = find(run, arm, at).map_or_else(|| std::array::from_fn(|_| NONE.into()), figures);
             let set = escape(&name(run, arm));
             let _ = writeln!(out, "| {} | {} | {set} | {} |", case.label(), case.bytes().0, figures.join(" | "));
+        }
+    }
+}
+
+/// What an all-reduce costs at least, where the run looked for it.
+fn floor(out: &mut String, run: &Run) {
+    let Some(measured) = &run.floor else { return };
+    out.push_str("\n### floor: steps alone, without the bytes of the message\n\n");
+    list(out, floor_lines(measured));
+    for group in groups(&run.header.plan.cases) {
+        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| cell.floor.is_some()).collect();
+        let rows = group.cases.iter().flat_map(|at| cells.iter().filter(move |cell| cell.case == *at));
+        let rows: Vec<&&Cell> = rows.collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n{}\n", group.title());
+        out.push_str("| size | bytes | set | median µs | ring floor µs | reached | one-shot floor µs | reached |\n");
+        out.push_str("|--:|--:|:--|--:|--:|--:|--:|--:|\n");
+        for cell in rows {
+            let case = &run.header.plan.cases[cell.case];
+            let floors = cell.floor.as_ref().map(|floor| [floor.ring_us, floor.one_shot_us]);
+            let floors = floors
+                .into_iter()
+                .flatten()
+                .map(|micros| format!("{} | {}", figure(Some(micros)), reached(cell, Some(micros))));
+            let floors: Vec<String> = floors.collect();
+            let (set, median) = (escape(&name(run, cell.arm)), figure(cell.median_us));
+            let _ =
+                writeln!(out, "| {} | {} | {set} | {median} | {} |", case.label(), case.bytes().0, floors.join(" | "));
         }
     }
 }
@@ -121,6 +153,23 @@ mod tests {
         - data: 28 800 outputs checked, none wrong
         - visits: 12 of 12 completed
         ");
+    }
+
+    #[test]
+    fn the_floor_stands_under_the_results() {
+        let mut run = fixture::run(&["default"], &[fixture::case(1, Mode::Graph)]);
+        assert!(!render(&run).contains("floor"), "none was looked for");
+        run.floor = Some(crate::record::floor::Floor {
+            started: run.finished,
+            seconds: 1.5,
+            kernels: vec![],
+            hops: vec![],
+            failed: None,
+        });
+        run.cells[0].median_us = Some(20.0);
+        run.cells[0].floor = Some(crate::record::floor::CellFloor { ring_us: 5.0, one_shot_us: 2.0 });
+        let text = render(&run);
+        assert!(text.contains("| 7168x1 | 14336 | default | 20.0 | 5.00 | 25% | 2.00 | 10% |"), "{text}");
     }
 
     #[test]
