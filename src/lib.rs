@@ -15,6 +15,7 @@ pub mod export;
 pub mod gpu;
 pub mod impact;
 pub mod import;
+pub mod locks;
 pub mod nccl;
 pub mod nearest;
 pub mod pairs;

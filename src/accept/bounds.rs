@@ -8,7 +8,7 @@ use crate::collective::Case;
 use crate::compare;
 use crate::error::Result;
 use crate::plan::schedule::{Arm, Plan};
-use crate::record::run::{Applied, Cell, Verdict};
+use crate::record::run::{Cell, Verdict};
 use crate::record::stored::Stored;
 use crate::stats::{self, Looks, Pair, Tolerance};
 use crate::units::{Micros, significant};
@@ -84,9 +84,7 @@ fn unusable(run: &Stored, cell: &Cell) -> Option<String> {
         }
         () if run.tally.failures(cell.arm).is_some() => run.tally.failures(cell.arm),
         () if cell.median_us.is_none() => Some("nothing was measured".to_owned()),
-        () if matches!(cell.applied, Applied::Partly | Applied::Overridden | Applied::NotApplied) => {
-            Some(format!("the settings are not in effect: {}", cell.applied))
-        }
+        () if cell.applied.is_lost() => Some(format!("the settings are not in effect: {}", cell.applied)),
         () => None,
     }
 }

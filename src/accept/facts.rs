@@ -127,7 +127,7 @@ fn first_wrong(run: &Stored) -> Option<String> {
 pub(super) fn applied(run: &Stored, set: &str) -> Judged {
     let cells: Vec<&Cell> = run.run.cells.iter().filter(|cell| cell.set == set).collect();
     let held = cells.iter().filter(|cell| cell.applied == Applied::Applied).count();
-    let lost = |cell: &&&Cell| matches!(cell.applied, Applied::Partly | Applied::Overridden | Applied::NotApplied);
+    let lost = |cell: &&&Cell| cell.applied.is_lost();
     let outcome = match () {
         () if cells.iter().any(|cell| lost(&cell)) => Outcome::Fail,
         () if held < cells.len() || cells.is_empty() => Outcome::NotMeasured,

@@ -138,7 +138,7 @@ impl Expectation {
                     self.unseen.push(Unseen { name, why });
                 }
             }
-            State::Partly | State::Overridden | State::NotApplied => {
+            State::Partly | State::DiffersByRank | State::Overridden | State::NotApplied => {
                 let like = |known: &&mut Broken| (known.worker, &known.name, &known.why) == (worker, &name, &why);
                 match self.broken.iter_mut().find(like) {
                     Some(known) => {

@@ -11,10 +11,12 @@ use super::args::Emulate;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::terminal;
+use crate::doctor::log::Meaning;
 use crate::doctor::{self, Checkup, Details, Status, conf, machine, process};
 use crate::error::{Error, Kind, Result};
 use crate::nccl::version::NcclVersion;
 use crate::record::redact::Redactor;
+use crate::record::visit::Diagnosis;
 use crate::report;
 use crate::supervisor::deadlines::Deadlines;
 use crate::supervisor::private::Private;
@@ -137,8 +139,11 @@ fn of_log(path: &Path) -> Result<Checkup> {
             .map_err(|error| Error::usage(format!("cannot open the log {}", path.display())).because(error))?;
         (path.display().to_string(), Box::new(file))
     };
-    let meaning = |line: &str| diagnose::of_line(line).map(|of| [of.sign, of.meaning, of.next]);
-    Ok(doctor::log::look(&name, input, &meaning))
+    let known = |line: &str| {
+        let (Diagnosis { sign, meaning, next }, mild) = diagnose::of_line(line)?;
+        Some(Meaning { sign, meaning, next, mild })
+    };
+    Ok(doctor::log::look(&name, input, &known))
 }
 
 fn of_python(path: &Path) -> Result<Checkup> {

@@ -15,8 +15,10 @@ use crate::plan::affinity::CpuAffinity;
 use crate::plan::config::{Config, STANDARD};
 use crate::plan::env_set::{self, EnvSet, PCIE_LL, RankEnv, Vars};
 use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
+use crate::record::journal;
 use crate::regular;
 use crate::supervisor::agents::launcher;
+use crate::units::plural;
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
@@ -78,8 +80,12 @@ impl Draft {
         let sets = sets(args, config, &base)?;
         let expect = expect(args, config, &sets)?;
         let launches = ranks::launches(args, config)?;
+        let cases = cases(args, config, from_audit.as_ref())?;
+        let communicators = args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS);
+        let measure = measure(args);
+        check_samples(&cases, communicators, &measure)?;
         Ok(Self {
-            cases: cases(args, config, from_audit.as_ref())?,
+            cases,
             sets,
             expect,
             base,
@@ -98,8 +104,8 @@ impl Draft {
             } else {
                 args.rounds.or(config.rounds).unwrap_or(Rounds::Auto)
             },
-            communicators: args.communicators.or(config.communicators).unwrap_or(COMMUNICATORS),
-            measure: measure(args),
+            communicators,
+            measure,
             tolerance: match (args.tolerance.or(config.tolerance), args.thorough) {
                 (_, true) => THOROUGH,
                 (Some(percent), false) => percent.fraction(),
@@ -287,6 +293,18 @@ fn measure(args: &Sweep) -> Measure {
         rotate: args.buffers.rotate_buffers,
         keep: args.cost.keep_communicators,
     }
+}
+
+/// Refuses visits that would be stored and could not be read again.
+fn check_samples(cases: &[Case], communicators: u32, measure: &Measure) -> Result<()> {
+    let times = u64::from(communicators) * u64::from(measure.passes);
+    let replicates = (cases.len() as u64).saturating_mul(times);
+    let samples = cases.iter().map(|case| measure.samples(case.mode) as u64).sum::<u64>().saturating_mul(times);
+    if journal::holds(replicates, samples) {
+        return Ok(());
+    }
+    let message = format!("a visit with {} is more than a run can keep", plural(samples as usize, "sample"));
+    Err(Error::usage(message).help("lower --samples or --communicators, or measure fewer sizes or modes in one run"))
 }
 
 pub(super) fn seed_from_clock() -> u64 {

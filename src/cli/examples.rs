@@ -6,7 +6,7 @@ use super::args::Arguments;
 
 /// The program's commands with their examples.
 pub(super) fn command() -> Command {
-    let program = Arguments::command().after_help(SWEEP);
+    let program = short(Arguments::command()).after_help(SWEEP).mut_subcommand("sweep", short);
     let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let known = |name: &str| ALL.iter().find(|(of, _)| *of == name).map(|(_, text)| *text);
     let with = |program: Command, name: String| match known(&name) {
@@ -15,6 +15,40 @@ pub(super) fn command() -> Command {
     };
     names.into_iter().fold(program, with)
 }
+
+/// Leaves to `--help` what a first look does not need: `-h` shows [`COMMON`] alone.
+fn short(program: Command) -> Command {
+    program.mut_args(|arg| {
+        let rare = !COMMON.contains(&arg.get_id().as_str());
+        arg.hide_short_help(rare)
+    })
+}
+
+/// The arguments of a sweep that `-h` shows.
+const COMMON: &[&str] = &[
+    "gpus",
+    "emulate",
+    "nccl",
+    "sizes",
+    "dtype",
+    "modes",
+    "set",
+    "vary",
+    "config",
+    "sets",
+    "rounds",
+    "tolerance",
+    "time_limit",
+    "out",
+    "resume",
+    "baseline",
+    "format",
+    "why",
+    "dry_run",
+    "quiet",
+    "help",
+    "version",
+];
 
 /// What stands under the help of each command, by its name.
 const ALL: &[(&str, &str)] = &[
@@ -38,31 +72,37 @@ const SWEEP: &str = "\
 Examples:
   ncclsweep --gpus 8 --sizes 7168x1..4          default settings against pcie-ll
   ncclsweep --emulate --gpus 8                  rehearse without a GPU
-  ncclsweep --set ll:NCCL_PROTO=LL              default against one set of your own
+  ncclsweep --set ll:NCCL_PROTO=LL              default against a set of yours
   ncclsweep --vary NCCL_PROTO=LL,Simple --vary NCCL_NTHREADS=256,512
   ncclsweep --config channels --modes graph,sync --rounds 10
-  ncclsweep --launch threads,processes          does a process per rank cost anything?
-  ncclsweep --gpus 2 --floor --timings          what an all-reduce costs at least, where the time of a run goes
-  ncclsweep --register none,symmetric           do registered buffers make a difference?
-  ncclsweep --ranks 8 --gpus 2                  several ranks on each GPU (NCCL 2.30 or later)
-  ncclsweep --gpus 8 --rendezvous node1:29400   on each of several hosts, started by mpirun or srun (docs/hosts.md)
+  ncclsweep --launch threads,processes          what a process per rank costs
+  ncclsweep --gpus 2 --floor --timings          least cost; where time goes
+  ncclsweep --register none,symmetric           do registered buffers help?
+  ncclsweep --ranks 8 --gpus 2                  four ranks a GPU (NCCL 2.30)
+  ncclsweep --gpus 8 --rendezvous node1:29400   several hosts (docs/hosts.md)
 
 Exit status, the first that holds:
-  130 interrupted, results are kept   2 usage   3 no GPU, driver or library, or the GPUs are busy
-  4 incomplete: a hang, a crash, wrong data   1 a gate failed   5 undecided   0 all decided, every gate held";
+  130  interrupted, results are kept
+    2  usage
+    3  no GPU, driver or library, or the GPUs are busy
+    4  incomplete: a hang, a crash, wrong data
+    1  a gate failed
+    5  undecided
+    0  all decided, every gate held";
 
 const REPORT: &str = "\
 Examples:
   ncclsweep report results/before
-  ncclsweep report results/before --why         what NCCL chose, and the evidence for each variable
-  ncclsweep report results/before --timings     where the time of its visits went
+  ncclsweep report results/before --why         what NCCL chose, with evidence
+  ncclsweep report results/before --timings     where its time went
   ncclsweep report results/before --format html > page.html
-  ncclsweep report results/* --format csv       every observation with all factors, for a statistics program
+  ncclsweep report results/* --format csv       every observation
   ncclsweep report results/* --format csv-cells a row for each cell
   ncclsweep report results/before --redact --format markdown
 
 Exit status:
-  0 shown   2 a run cannot be read";
+  0  shown
+  2  a run cannot be read";
 
 const COMPARE: &str = "\
 Examples:
@@ -71,29 +111,38 @@ Examples:
   ncclsweep compare golden.json results/after --format json
 
 Exit status, the first that holds:
-  2 usage, or the runs must not be compared   4 a cell is invalid   1 a cell is slower   5 undecided
-  0 no cell is slower";
+  2  usage, or the runs must not be compared
+  4  a cell is invalid
+  1  a cell is slower
+  5  undecided
+  0  no cell is slower";
 
 const ACCEPT: &str = "\
 Examples:
   ncclsweep accept bench-configs/accept/pcie-8gpu.toml
-  ncclsweep accept plan.toml --run results/before     judge a run that was made already
+  ncclsweep accept plan.toml --run results/before     judge an earlier run
   ncclsweep accept plan.toml --junit accept.xml       for a CI server
   ncclsweep accept plan.toml --emulate                rehearse
 
 Exit status, the first that holds:
-  130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
-  4 a requirement was not measured   1 a requirement failed   5 undecided   0 accepted";
+  130  interrupted
+    2  usage
+    3  no GPU, driver or library, or the GPUs are busy
+    4  a requirement was not measured
+    1  a requirement failed
+    5  undecided
+    0  accepted";
 
 const EXPORT: &str = "\
 Examples:
-  ncclsweep export results/before --set pcie-ll --to nccl.conf --output /etc/nccl.conf
+  ncclsweep export results/before --set pcie-ll --to nccl.conf
   ncclsweep export results/before --set pcie-ll --to systemd
   ncclsweep export results/before --set pcie-ll --to wrapper --output with-nccl
   ncclsweep export results/grid --to tuner-csv        per size the fastest set
 
 Exit status:
-  0 written   2 usage, or the run does not carry the set (--force writes it nevertheless)";
+  0  written
+  2  usage, or the run does not carry the set (--force writes it nevertheless)";
 
 const IMPORT: &str = "\
 Examples:
@@ -103,7 +152,8 @@ Examples:
   ncclsweep import - --out before                     from a pipe
 
 Exit status:
-  0 imported   2 a file cannot be read, is cut off, mixed, or at odds with itself";
+  0  imported
+  2  a file cannot be read, is cut off, mixed, or at odds with itself";
 
 const EXPLAIN: &str = "\
 Examples:
@@ -112,13 +162,14 @@ Examples:
   ncclsweep explain NCCL_P2P_LEVEL
 
 Exit status:
-  0 told   2 no such variable";
+  0  told
+  2  no such variable";
 
 const COMPLETIONS: &str = "\
 Examples:
-  ncclsweep completions bash         to ~/.local/share/bash-completion/completions/ncclsweep
+  ncclsweep completions bash         to a folder of bash-completion
   ncclsweep completions zsh          to _ncclsweep in a folder of $fpath
-  ncclsweep completions fish         to ~/.config/fish/completions/ncclsweep.fish";
+  ncclsweep completions fish         to ~/.config/fish/completions/";
 
 const MAN: &str = "\
 Examples:
@@ -129,25 +180,31 @@ Examples:
 const TOPO: &str = "\
 Examples:
   ncclsweep topo
-  ncclsweep topo --load                         links while data moves: idle cards lower their speed
-  ncclsweep topo --devices 2,0 --format svg     a drawing for a page, with these ranks
-  ncclsweep topo --from topo.txt                what somebody else's `nvidia-smi topo -m` printed
-  ncclsweep topo --from nccl.xml                what NCCL wrote to NCCL_TOPO_DUMP_FILE
+  ncclsweep topo --load                         links while data moves
+  ncclsweep topo --devices 2,0 --format svg     a drawing for a page
+  ncclsweep topo --from topo.txt                of `nvidia-smi topo -m`
+  ncclsweep topo --from nccl.xml                of NCCL_TOPO_DUMP_FILE
   ncclsweep topo --emulate=4x4090-phb
 
 Exit status:
-  0 shown   2 usage, or the file cannot be read   3 no GPU shows; what else is known is printed";
+  0  shown
+  2  usage, or the file cannot be read
+  3  no GPU shows; what else is known is printed";
 
 const PAIRS: &str = "\
 Examples:
-  ncclsweep pairs                               before anything else on a new box
+  ncclsweep pairs                               first of all on a new box
   ncclsweep pairs --gpus 2 --p2p off
   ncclsweep pairs --sizes 1K,64M --out pairs.json
   ncclsweep pairs --emulate
 
 Exit status, the first that holds:
-  130 interrupted   2 usage   3 no GPU, driver or library, or the GPUs are busy
-  4 a pair hangs, fails or gets wrong data   1 a pair is much slower than others alike   0 none";
+  130  interrupted
+    2  usage
+    3  no GPU, driver or library, or the GPUs are busy
+    4  a pair hangs, fails or gets wrong data
+    1  a pair is much slower than others alike
+    0  none of this";
 
 const DOCTOR: &str = "\
 Examples:
@@ -158,14 +215,17 @@ Examples:
   ncclsweep doctor --log server.log
 
 Exit status:
-  0 sound   1 a fault   2 usage";
+  0  sound
+  1  a fault
+  2  usage";
 
 const AUDIT: &str = "\
 Examples:
   ncclsweep audit -- python serve.py --tp 8
   ncclsweep audit --expect pcie-ll -- python serve.py --tp 8
 
-Exit status: that of the command, or 1 when the expected settings were not in effect";
+Exit status:
+  that of the command, or 1 when the expected settings were not in effect";
 
 const EXEC: &str = "\
 Examples:
@@ -199,6 +259,33 @@ mod tests {
                 assert!(read.is_ok(), "{example}: {}", read.unwrap_err());
             }
         }
+    }
+
+    #[test]
+    fn a_short_help_is_a_part_of_the_long_one() {
+        let flags = |help: String| help.lines().filter(|line| line.trim_start().starts_with('-')).count();
+        for name in [None, Some("sweep")] {
+            let program = command();
+            let of = name.map_or(Some(&program), |name| program.find_subcommand(name)).unwrap();
+            let (short, long) = (of.clone().render_help().to_string(), of.clone().render_long_help().to_string());
+            assert!(short.contains("--sizes") && !short.contains("--rotate-buffers"), "{short}");
+            assert!(long.contains("--rotate-buffers"), "{long}");
+            assert!(flags(short) * 2 < flags(long), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn no_line_under_a_help_is_broken_on_a_terminal_of_80_columns() {
+        for line in ALL.iter().flat_map(|(_, text)| text.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_argument_of_the_short_help_is_one() {
+        let program = command();
+        let is = |id: &str| ["help", "version"].contains(&id) || program.get_arguments().any(|arg| arg.get_id() == id);
+        assert_eq!(COMMON.iter().find(|id| !is(id)), None);
     }
 
     #[test]

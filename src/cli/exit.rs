@@ -86,7 +86,7 @@ pub fn show(error: &Error) {
     let mut text = String::new();
     // Lines break at blanks alone: a path or a flag that is to be copied stays whole.
     let handler = GraphicalReportHandler::new_themed(theme)
-        .with_width(100)
+        .with_width(terminal::note_width())
         .with_word_separator(WordSeparator::AsciiSpace)
         .with_word_splitter(WordSplitter::NoHyphenation)
         .with_break_words(false);

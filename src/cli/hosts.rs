@@ -141,6 +141,7 @@ fn prepare(args: &Sweep, place: &Place, private: &Private, asked: &dyn Fn() -> b
     let bench = Bench::find(&sweep::wanted(args), private, asked)?;
     let draft = share(Draft::new(args)?, place, args.emulation.emulate.is_some())?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
+    bench.check_types(&plan)?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }

@@ -20,7 +20,7 @@ use crate::plan::environment::Environment;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::document;
 use crate::record::journal::Journal;
-use crate::record::run::{Applied, Header, Run, Verdict};
+use crate::record::run::{Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
 use crate::report::{self, Format};
@@ -55,10 +55,18 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let measured = measure(args, draft()?, &comparable)?;
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
+    let out_of_time = measured.ended == Ended::TimeLimit;
     let stored = measured.stored();
     let exit = answer(exit, |out| show(args, &stored, step.as_ref(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
+        // A redacted run is continued no more.
+        if out_of_time && !args.redact {
+            let place = &stored.place;
+            terminal::note(format!(
+                "--time-limit ended the run; `ncclsweep --resume {place}` goes on for as long again"
+            ));
+        }
     }
     match baseline {
         Some(baseline) if !interrupted => Ok(exit.min(since(args, &baseline, &stored)?)),
@@ -233,6 +241,7 @@ fn begin(
     };
     let bench = Bench::find(&wanted(args), private, asked)?;
     let plan = draft.plan(&bench.gpus, bench.libraries())?;
+    bench.check_types(&plan)?;
     if !args.allow_busy {
         bench.check_idle(&plan.devices)?;
     }
@@ -345,10 +354,8 @@ fn exit(run: &Run, ended: &Ended) -> Exit {
         () if *ended == Ended::Interrupted => Exit::Interrupted,
         () if matches!(ended, Ended::Sick(_)) => Exit::Incomplete,
         () if cells().any(|cell| cell.verdict == Verdict::Invalid) => Exit::Incomplete,
-        () if cells().any(|cell| {
-            let lost = matches!(cell.applied, Applied::NotApplied | Applied::Partly | Applied::Overridden);
-            expected(&cell.set) && (cell.verdict == Verdict::Slower || lost)
-        }) =>
+        () if cells()
+            .any(|cell| expected(&cell.set) && (cell.verdict == Verdict::Slower || cell.applied.is_lost())) =>
         {
             Exit::Failed
         }

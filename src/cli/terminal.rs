@@ -45,20 +45,30 @@ fn color(text: &str) -> Option<&str> {
 /// Narrowest and widest layout: below, tables break; above, lines are too long to read.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=160;
 
+/// Lines of errors are not longer than this on any terminal.
+const WIDEST_NOTE: usize = 100;
+
+/// Columns for errors on stderr.
+#[must_use]
+pub fn note_width() -> usize {
+    width(&std::io::stderr()).min(WIDEST_NOTE)
+}
+
+/// Columns of an output, as `COLUMNS` says or the terminal; a file gets 80.
+fn width(output: &(impl IsTerminal + std::os::fd::AsFd)) -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let real = || output.is_terminal().then(|| terminal_size::terminal_size_of(output)).flatten();
+    let width = asked.or_else(|| real().map(|(width, _)| usize::from(width.0)));
+    width.unwrap_or(Style::default().width).clamp(*WIDTHS.start(), *WIDTHS.end())
+}
+
 /// Width and colours of stdout. `NO_COLOR` and a dumb terminal get no colours; a file gets 80 columns.
 #[must_use]
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let real = || terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0));
-    let standard = Style::default();
-    Style {
-        width: columns.or_else(real).unwrap_or(standard.width).clamp(*WIDTHS.start(), *WIDTHS.end()),
-        color: terminal && !dumb && !set("NO_COLOR"),
-        unicode: true,
-    }
+    Style { width: width(&std::io::stdout()), color: terminal && !dumb && !set("NO_COLOR"), unicode: true }
 }
 
 #[cfg(test)]

@@ -40,6 +40,7 @@ pub fn objections(run: &Run, arm: Arm) -> Vec<String> {
     let states = [
         (Applied::NotApplied, "not in effect"),
         (Applied::Partly, "in effect on some ranks only"),
+        (Applied::DiffersByRank, "of another value on other ranks"),
         (Applied::Overridden, "overridden"),
     ];
     let some_faster = cells.iter().any(|cell| cell.verdict == Verdict::Faster);

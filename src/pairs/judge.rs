@@ -1,7 +1,8 @@
 //! What the pairs of a box tell: which two are slow, wrong or hang, and whether it is one GPU, or P2P as such.
 //!
 //! "Slow" is relative: pairs whose data travels the same way over the same kind of path do the same work, so one that is
-//! far from the middle of its like has something in its way. Where there are fewer than three alike nothing is called slow.
+//! far from the middle of its like has something in its way. Of two alike the slower is held against the other: which of them is
+//! as it should be nobody tells, but nothing makes one faster than its path. A pair without its like is held against nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use crate::topology::Path;
 /// (docs/statistics.md), and less than half the lanes take.
 const FAR: f64 = 1.3;
 /// Pairs alike of which one can be called slow.
-const ALIKE: usize = 3;
+const ALIKE: usize = 2;
 
 /// What is the matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,19 +122,31 @@ fn slowdown(of: &Pairs, pair: &Pair) -> Option<f64> {
     slowdowns(of, pair).into_iter().flatten().reduce(f64::max)
 }
 
-/// The same for each figure; `None` where too few are alike.
+/// The same for each figure; `None` where no other is alike.
 fn slowdowns(of: &Pairs, pair: &Pair) -> [Option<f64>; 4] {
+    let alike = alike(of, pair);
+    TIMES.map(|time| {
+        let all: Vec<f64> = alike.iter().filter_map(|other| time(other)).collect();
+        let own = time(pair).filter(|_| all.len() >= ALIKE)?;
+        // The middle of two would be half way to the slow one.
+        let usual = if let [one, other] = all[..] { one.min(other) } else { median_of(all) };
+        Some(own / usual).filter(|slowdown| slowdown.is_finite())
+    })
+}
+
+/// Pairs that completed and whose data went the same way over the same kind of path, this one among them.
+fn alike<'a>(of: &'a Pairs, pair: &Pair) -> Vec<&'a Pair> {
     let (path, used) = (path(of, pair), pair.used_p2p());
     let alike = |other: &&Pair| {
         let same = other.way == pair.way && other.used_p2p() == used && self::path(of, other) == path;
         same && other.outcome.is_completed()
     };
-    let alike: Vec<&Pair> = of.pairs.iter().filter(alike).collect();
-    TIMES.map(|time| {
-        let all: Vec<f64> = alike.iter().filter_map(|other| time(other)).collect();
-        let own = time(pair).filter(|_| all.len() >= ALIKE)?;
-        Some(own / median_of(all)).filter(|slowdown| slowdown.is_finite())
-    })
+    of.pairs.iter().filter(alike).collect()
+}
+
+/// Pairs that were measured and of which none is alike, so that nothing tells whether they are slow.
+pub fn without_like(of: &Pairs) -> impl Iterator<Item = &Pair> {
+    of.pairs.iter().filter(|pair| pair.outcome.is_completed() && alike(of, pair).len() < ALIKE)
 }
 
 /// What lies between the GPUs of a pair.
@@ -160,8 +173,9 @@ fn finding(of: &Pairs, trouble: Trouble, way: Way, struck: &[&Pair]) -> Finding 
         Trouble::WrongData => format!("over {way} data arrives wrong between {who}{}", example(struck[0])),
         Trouble::Slow => {
             let most = struck.iter().filter_map(|pair| slowdown(of, pair)).fold(1.0, f64::max);
+            let others = if struck.iter().all(|pair| alike(of, pair).len() == 2) { "the only other" } else { "others" };
             format!(
-                "over {way} {who} {} up to {most:.1} times slower than others alike",
+                "over {way} {who} {} up to {most:.1} times slower than {others} alike",
                 if pairs.len() > 1 { "are" } else { "is" }
             )
         }

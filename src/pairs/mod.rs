@@ -16,7 +16,7 @@ use crate::record::run::Backend;
 use crate::record::visit::{Diagnosis, Outcome, WrongElement};
 use crate::topology::Topology;
 
-pub use judge::{Finding, Trouble, is_far, judge, trouble_of, worst};
+pub use judge::{Finding, Trouble, is_far, judge, trouble_of, without_like, worst};
 
 /// Version of the document. Grows with every change that an older reader would misread.
 pub const SCHEMA: u32 = 1;

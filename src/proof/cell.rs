@@ -14,6 +14,8 @@ pub enum Applied {
     Applied,
     /// On some ranks only.
     Partly,
+    /// Ranks have different values.
+    DiffersByRank,
     /// Something else decided.
     Overridden,
     /// It did not reach NCCL.
@@ -32,6 +34,7 @@ pub fn cell_state(proofs: &[VariableProof]) -> Applied {
         None | Some(State::Applied | State::NoEffectHere) => Applied::Applied,
         Some(State::Unverified) => Applied::Unverified,
         Some(State::Partly) => Applied::Partly,
+        Some(State::DiffersByRank) => Applied::DiffersByRank,
         Some(State::Overridden) => Applied::Overridden,
         Some(State::NotApplied) => Applied::NotApplied,
     }
@@ -52,8 +55,9 @@ fn weight(state: State) -> u8 {
         State::Applied => 1,
         State::Unverified => 2,
         State::Partly => 3,
-        State::Overridden => 4,
-        State::NotApplied => 5,
+        State::DiffersByRank => 4,
+        State::Overridden => 5,
+        State::NotApplied => 6,
     }
 }
 
@@ -87,11 +91,20 @@ fn over_visits(name: &str, visits: &[Vec<VariableProof>]) -> Option<VariableProo
     Some(worst)
 }
 
+impl Applied {
+    /// Whether a setting is known not to be in effect, or not everywhere.
+    #[must_use]
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Partly | Self::DiffersByRank | Self::Overridden | Self::NotApplied)
+    }
+}
+
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Applied => "applied",
             Self::Partly => "partly",
+            Self::DiffersByRank => "differs by rank",
             Self::Overridden => "overridden",
             Self::NotApplied => "not applied",
             Self::Unverified => "unverified",
@@ -118,6 +131,7 @@ mod tests {
         assert_eq!(sum(&[State::NoEffectHere, State::Applied]), Applied::Applied);
         assert_eq!(sum(&[State::Applied, State::Unverified]), Applied::Unverified);
         assert_eq!(sum(&[State::Unverified, State::Partly, State::Applied]), Applied::Partly);
+        assert_eq!(sum(&[State::Partly, State::DiffersByRank]), Applied::DiffersByRank);
         assert_eq!(sum(&[State::NotApplied, State::Overridden]), Applied::NotApplied);
     }
 

@@ -1,6 +1,6 @@
 //! The evidence for a variable's state, in sentences: `asked: …`, `seen: …`, `read: …`, `used: …`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::evidence::Asked;
 use super::ranks::named_of;
@@ -9,16 +9,16 @@ use super::rules::Look;
 use crate::nccl::catalogue::{self, Trace};
 use crate::plan::environment::Origin;
 
-/// What shows the state of a variable, in the order of its way.
-pub(super) fn sentences(look: &Look) -> Vec<String> {
-    let mut sentences = vec![asked(look.asked)];
+/// What shows the state of a variable of which this value is asked for, in the order of its way.
+pub(super) fn sentences(look: &Look, asked_for: &str) -> Vec<String> {
+    let mut sentences = vec![asked(look.asked, asked_for)];
     sentences.extend(seen(look));
     sentences.extend(read(look));
     sentences.extend(used(look));
     sentences
 }
 
-fn asked(Asked { name, value, origin, .. }: &Asked) -> String {
+fn asked(Asked { name, origin, .. }: &Asked, value: &str) -> String {
     let by = match origin {
         Origin::Inherited => "the inherited environment",
         Origin::Base => "the base",
@@ -38,6 +38,15 @@ fn seen(look: &Look) -> Vec<String> {
         () if has.is_empty() => "seen: in no process's environment".to_owned(),
         () => format!("seen: in the environment of {}", named_of(&has, look.evidence.ranks())),
     }];
+    let mut others: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for rank in look.ranks() {
+        let own = look.evidence.seen(rank).and_then(|vars| vars.get(name)).filter(|own| own != value);
+        own.into_iter().for_each(|own| _ = others.entry(own).or_default().insert(rank));
+    }
+    let other = |(own, ranks): (&str, BTreeSet<u32>)| {
+        format!("seen: {name}={own} in the environment of {}", named_of(&ranks, look.evidence.ranks()))
+    };
+    sentences.extend(others.into_iter().map(other));
     let files = look.evidence.files.iter().filter(|line| line.name == *name);
     sentences.extend(files.map(|line| format!("seen: {}={} in {}", line.name, line.value, line.place)));
     sentences

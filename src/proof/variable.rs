@@ -5,10 +5,11 @@
 
 use std::fmt;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Asked, Evidence};
-use super::ranks::{Finding, Outcome};
+use super::ranks::{Finding, Outcome, named};
 use super::read::Read;
 use super::rules::{self, Look};
 use super::sentences::sentences;
@@ -29,6 +30,8 @@ pub enum State {
     NoEffectHere,
     /// On some ranks only.
     Partly,
+    /// Ranks have different values, so none of them is the setting.
+    DiffersByRank,
     /// It reached NCCL, and something else decided.
     Overridden,
     /// It did not reach NCCL.
@@ -66,8 +69,13 @@ pub fn judge(evidence: &Evidence, index: usize, case: &Case) -> Vec<VariableProo
     let prove = |asked: &Asked| {
         let look = Look { evidence, index, case, asked };
         let Outcome { state, why, lacking } = outcome(&look);
-        let Asked { name, value, origin, common, .. } = asked.clone();
-        VariableProof { name, value, origin, common, state, why, lacking, evidence: sentences(&look) }
+        let Asked { name, mut value, origin, common, .. } = asked.clone();
+        if state == State::DiffersByRank && origin == Origin::Rank {
+            // No layer asks for one value.
+            value = arrivals(&look).values().collect::<Vec<_>>().join("|");
+        }
+        let evidence = sentences(&look, &value);
+        VariableProof { name, value, origin, common, state, why, lacking, evidence }
     };
     evidence.asked.iter().map(prove).collect()
 }
@@ -99,44 +107,93 @@ fn by_name(look: &Look) -> Option<Outcome> {
 }
 
 /// How far a variable came to a rank's process.
-enum Arrival {
-    /// It is there, or the process did not tell.
-    Possible,
+enum Arrival<'a> {
+    /// The process did not tell.
+    Unknown,
+    /// It is there.
+    Has,
     /// It is not there.
     Absent,
-    /// There is another value, and where.
-    Other(String),
+    /// There is this value, and where.
+    Other(&'a str, String),
+}
+
+/// How far it came to each rank's process.
+struct Arrivals<'a> {
+    asked: &'a str,
+    of: Vec<(u32, Arrival<'a>)>,
+}
+
+fn arrivals<'a>(look: &Look<'a>) -> Arrivals<'a> {
+    Arrivals { asked: &look.asked.value, of: look.ranks().map(|rank| (rank, arrived(look, rank))).collect() }
+}
+
+impl<'a> Arrivals<'a> {
+    /// Ranks by the value that their processes are known to have, in the order of the ranks.
+    fn by_value(&self) -> IndexMap<&'a str, Vec<u32>> {
+        let mut values: IndexMap<&str, Vec<u32>> = IndexMap::new();
+        for (rank, arrival) in &self.of {
+            match arrival {
+                Arrival::Has => values.entry(self.asked).or_default().push(*rank),
+                Arrival::Other(value, _) => values.entry(value).or_default().push(*rank),
+                Arrival::Absent | Arrival::Unknown => {}
+            }
+        }
+        values
+    }
+
+    fn values(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.by_value().into_keys()
+    }
+
+    /// That ranks have different values, and which.
+    fn differing(&self) -> Option<Outcome> {
+        let values = self.by_value();
+        if values.len() < 2 {
+            return None;
+        }
+        let absent = self.of.iter().filter(|(_, arrival)| matches!(arrival, Arrival::Absent));
+        let lacking: Vec<u32> = absent.map(|(rank, _)| *rank).collect();
+        let mut told: Vec<String> =
+            values.iter().map(|(value, ranks)| format!("{value} on {}", named(ranks))).collect();
+        told.extend((!lacking.is_empty()).then(|| format!("nothing on {}", named(&lacking))));
+        Some(Outcome { state: State::DiffersByRank, why: Some(told.join("; ")), lacking })
+    }
 }
 
 /// Whether the variable reached each process; nothing when none is known to lack it.
 fn seen(look: &Look) -> Option<Outcome> {
-    let arrivals: Vec<Arrival> = look.ranks().map(|rank| arrived(look, rank)).collect();
-    let overridden = arrivals.iter().all(|arrival| matches!(arrival, Arrival::Other(_)));
-    let finding = |arrival: Arrival| match arrival {
-        Arrival::Possible => Finding::Holds,
+    let arrivals = arrivals(look);
+    if let Some(differing) = arrivals.differing() {
+        return Some(differing);
+    }
+    let overridden = arrivals.of.iter().all(|(_, arrival)| matches!(arrival, Arrival::Other(..)));
+    let finding = |(_, arrival): (u32, Arrival)| match arrival {
+        Arrival::Has | Arrival::Unknown => Finding::Holds,
         Arrival::Absent => Finding::Lacks("it is not in the environment of the process".to_owned()),
-        Arrival::Other(place) => Finding::Lacks(place),
+        Arrival::Other(_, place) => Finding::Lacks(place),
     };
-    let findings: Vec<Finding> = arrivals.into_iter().map(finding).collect();
+    let findings: Vec<Finding> = arrivals.of.into_iter().map(finding).collect();
     let lost = findings.iter().any(|finding| *finding != Finding::Holds);
     lost.then(|| Outcome::sum(&findings, overridden))
 }
 
-fn arrived(look: &Look, rank: u32) -> Arrival {
+fn arrived<'a>(look: &Look<'a>, rank: u32) -> Arrival<'a> {
     let Asked { name, value, .. } = look.asked;
-    let Some(variables) = look.evidence.seen(rank) else { return Arrival::Possible };
+    let Some(variables) = look.evidence.seen(rank) else { return Arrival::Unknown };
     // What NCCL read with the right value came to it somehow, through an environment plugin for example.
     if look.was_read(rank) {
-        return Arrival::Possible;
+        return Arrival::Has;
     }
     match variables.get(name) {
-        Some(own) if own == value => Arrival::Possible,
-        Some(own) => Arrival::Other(format!("the environment of the process has {own}")),
+        Some(own) if own == value => Arrival::Has,
+        Some(own) => Arrival::Other(own, format!("the environment of the process has {own}")),
         // NCCL takes from its files what the environment lacks, and of its files the first line that sets it.
         None => match look.evidence.files.iter().find(|line| line.name == *name) {
-            Some(line) if line.value == *value => Arrival::Possible,
+            Some(line) if line.value == *value => Arrival::Has,
             Some(line) => {
-                Arrival::Other(format!("{} sets {}, and the process's environment nothing", line.place, line.value))
+                let place = format!("{} sets {}, and the process's environment nothing", line.place, line.value);
+                Arrival::Other(&line.value, place)
             }
             None => Arrival::Absent,
         },
@@ -213,6 +270,12 @@ impl State {
     pub fn blocks(self) -> bool {
         !matches!(self, Self::Applied | Self::NoEffectHere)
     }
+
+    /// Whether it is known not to be in effect, or not everywhere.
+    #[must_use]
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Partly | Self::DiffersByRank | Self::Overridden | Self::NotApplied)
+    }
 }
 
 impl fmt::Display for State {
@@ -221,6 +284,7 @@ impl fmt::Display for State {
             Self::Applied => "applied",
             Self::NoEffectHere => "no effect here",
             Self::Partly => "partly",
+            Self::DiffersByRank => "differs by rank",
             Self::Overridden => "overridden",
             Self::NotApplied => "not applied",
             Self::Unverified => "unverified",

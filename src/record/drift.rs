@@ -53,7 +53,8 @@ impl Conditions {
             if let (Some(before), Some(after)) = (before.pcie_replays, after.pcie_replays)
                 && after > before
             {
-                *self.replays.entry(gpu).or_default() += after - before;
+                let replays = self.replays.entry(gpu).or_default();
+                *replays = replays.saturating_add(after - before);
             }
         }
         self.throttled.visits += u32::from(throttled);
@@ -132,7 +133,8 @@ pub fn warnings<'a>(arms: impl Iterator<Item = (String, &'a Conditions)>) -> Vec
             warnings.push(format!("{name} was throttled: {}", throttled.describe(arm.visits)));
         }
         for (gpu, more) in &arm.replays {
-            *replays.entry(*gpu).or_default() += more;
+            let all = replays.entry(*gpu).or_default();
+            *all = all.saturating_add(*more);
         }
     }
     let link =
@@ -189,6 +191,15 @@ mod tests {
     }
 
     const NAMES: (&str, &str) = ("pcie-ll", "default");
+
+    #[test]
+    fn more_replays_than_a_counter_holds_are_as_many_as_it_holds() {
+        let full = state(2000, &[], u32::MAX);
+        let worn = arm(&[full.clone(), full]);
+        assert_eq!(worn.replays()[&0], u32::MAX);
+        let told = warnings([("one".to_owned(), &worn), ("other".to_owned(), &worn)].into_iter());
+        assert!(told.iter().any(|warning| warning.contains("repeated 4294967295 packets")), "{told:?}");
+    }
 
     #[test]
     fn clocks_are_the_same_within_three_percent_of_their_medians() {

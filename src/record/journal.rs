@@ -25,8 +25,14 @@ use crate::regular;
 /// Name of the journal in a run's folder.
 pub const FILE: &str = "journal.jsonl";
 
-/// Longest line that is read: 64 MiB, some three million samples.
+/// Longest line that is read: 64 MiB.
 const MAX_LINE: u64 = 64 << 20;
+
+/// Bytes of a line that are kept for what is neither sample nor replicate.
+const OF_VISIT: u64 = 1 << 20;
+/// The most bytes of a replicate without its samples, and of a sample: `1.2345678901234567e-5,`.
+const REPLICATE: u64 = 768;
+const SAMPLE: u64 = 22;
 
 /// How every journal begins.
 const BEGINNING: &[u8] = b"{\"header\":";
@@ -77,6 +83,12 @@ pub struct Journal {
     entries: Vec<Entry>,
     pairs: Vec<PairTried>,
     floor: Option<Floor>,
+}
+
+/// Whether a visit of so many replicates, and samples of all of them, could be read again.
+#[must_use]
+pub fn holds(replicates: u64, samples: u64) -> bool {
+    replicates.saturating_mul(REPLICATE).saturating_add(samples.saturating_mul(SAMPLE)) < MAX_LINE - OF_VISIT
 }
 
 /// A journal opened again.

@@ -69,7 +69,7 @@ fn blocks(proof: &VariableProof) -> bool {
     match proof.state {
         State::Applied | State::NoEffectHere => false,
         State::Unverified => !proof.common,
-        State::Partly | State::Overridden | State::NotApplied => true,
+        State::Partly | State::DiffersByRank | State::Overridden | State::NotApplied => true,
     }
 }
 

@@ -209,7 +209,8 @@ pub struct Cell {
     pub visits: u32,
     /// Communicators behind the figures.
     pub replicates: u32,
-    /// Median over all samples, µs; `None` when nothing was measured.
+    /// Typical time, µs: the geometric mean over visits, and within each over its communicators, of their medians. Below three
+    /// visits the median over all samples; `None` when nothing was measured.
     pub median_us: Option<f64>,
     /// 95% interval of the typical time, µs; `None` below three visits.
     pub interval_us: Option<[f64; 2]>,

@@ -262,7 +262,7 @@ fn lost(proof: &ArmProofs, plan: &Plan) -> bool {
 }
 
 fn is_lost(applied: Applied) -> bool {
-    matches!(applied, Applied::Partly | Applied::Overridden | Applied::NotApplied)
+    applied.is_lost()
 }
 
 fn seconds_per_round(journal: &Journal) -> Option<f64> {

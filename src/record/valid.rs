@@ -6,8 +6,9 @@ use super::floor::Floor;
 use super::pairs::PairTried;
 use super::run::{Header, Run};
 use super::visit::Visit;
+use crate::collective::sizes::MAX_BYTES;
 use crate::plan::env_set::are_sound;
-use crate::plan::schedule::Arm;
+use crate::plan::schedule::{Arm, Measure};
 
 /// Most ranks of a plan that is read.
 const MOST_RANKS: u32 = 1024;
@@ -16,6 +17,8 @@ const MOST_COMMUNICATORS: u32 = 100_000;
 const MOST_ALIVE: u32 = 1000;
 /// Most of anything that is counted and added up: more than a box can do in a life, and far from where sums end.
 const MOST_COUNTED: u64 = 1 << 48;
+/// Most visits and rounds of a run, and most of anything that a communicator does: far more than fit into thirty years.
+const MOST_REPEATED: u32 = 1 << 30;
 /// Longest time that is read, in seconds: some thirty years.
 const LONGEST: f64 = 1e9;
 
@@ -29,6 +32,8 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
         () if plan.cases.is_empty() => Err("the plan has no case"),
         () if plan.devices.is_empty() => Err("the plan has no GPU"),
+        () if plan.cases.iter().any(|case| case.bytes().0 > MAX_BYTES) => Err("the plan has a size that no GPU holds"),
+        () if !repeated(&plan.measure) => Err("the plan repeats something more often than anybody can wait for"),
         () if plan.ranks == 0 || plan.ranks > MOST_RANKS => Err("the plan has no rank or too many"),
         () if !plan.agents.is_empty() && !adds_up(&plan.agents, plan.ranks) => {
             Err("the ranks of the agents are not those of the plan")
@@ -47,6 +52,12 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     }
 }
 
+/// Whether a communicator can do all of this.
+fn repeated(measure: &Measure) -> bool {
+    let Measure { graph_length, replays, launches, batches, calls, checks, passes, .. } = *measure;
+    [graph_length, replays, launches, batches, calls, checks, passes].iter().all(|times| *times <= MOST_REPEATED)
+}
+
 /// Whether every agent has ranks, and all of them together these.
 fn adds_up(agents: &[u32], ranks: u32) -> bool {
     let sum = agents.iter().try_fold(0_u32, |sum, own| sum.checked_add(*own));
@@ -60,6 +71,7 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
     match () {
         () if visit.arm.set >= plan.sets.len() => Err("a visit of an env set that the plan does not have"),
         () if visit.arm.library >= plan.libraries.len() => Err("a visit of a library that the plan does not have"),
+        () if visit.index.max(visit.round) > MOST_REPEATED => Err("a visit after more than anybody can have made"),
         () if visit.arm.alive > MOST_ALIVE => Err("a visit with too many communicators"),
         () if !visit.replicates.iter().all(|of| counted([of.checks.outputs, of.checks.wrong])) => {
             Err("more outputs than anybody can have compared")
@@ -187,6 +199,7 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
 mod tests {
     use super::super::fixture;
     use super::*;
+    use crate::collective::Size;
 
     #[test]
     fn what_a_run_writes_is_valid() {
@@ -207,6 +220,8 @@ mod tests {
         assert!(wrong(&|made| made.arm.set = 9).is_err());
         assert!(wrong(&|made| made.arm.library = 9).is_err());
         assert!(wrong(&|made| made.arm.alive = u32::MAX).is_err());
+        assert!(wrong(&|made| made.round = u32::MAX).is_err());
+        assert!(wrong(&|made| made.index = u32::MAX).is_err());
         assert!(wrong(&|made| made.replicates[0].checks.outputs = u64::MAX).is_err());
         assert!(wrong(&|made| made.seconds = -1e308).is_err());
         assert!(wrong(&|made| made.seconds = f64::NAN).is_err());
@@ -217,6 +232,12 @@ mod tests {
         head.plan.ranks = u32::MAX;
         assert!(header(&head).is_err());
         (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
+        assert!(header(&head).is_err());
+        let mut head = run.header.clone();
+        head.plan.measure.replays = u32::MAX;
+        assert!(header(&head).is_err());
+        head = run.header.clone();
+        head.plan.cases[0].size = Size::elements(u64::MAX);
         assert!(header(&head).is_err());
         for (name, value) in [("NCCL PROTO", "LL"), ("NCCL_PROTO", "LL\nLD_PRELOAD=/tmp/x.so")] {
             let mut head = run.header.clone();

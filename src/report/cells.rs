@@ -91,7 +91,7 @@ pub(super) fn applied(applied: Applied) -> String {
     match applied {
         Applied::Applied => text,
         Applied::Unverified => Tone::Doubt.ink(&text),
-        Applied::Partly | Applied::Overridden | Applied::NotApplied => Tone::Bad.ink(&text),
+        Applied::Partly | Applied::DiffersByRank | Applied::Overridden | Applied::NotApplied => Tone::Bad.ink(&text),
     }
 }
 

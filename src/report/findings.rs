@@ -64,7 +64,9 @@ fn settings(run: &Run) -> Vec<Line> {
     for (arm, mode) in arms(run).into_iter().flat_map(|arm| run.header.plan.modes().into_iter().map(move |m| (arm, m)))
     {
         let cells = of(run, arm, mode);
-        for state in [Applied::NotApplied, Applied::Overridden, Applied::Partly, Applied::Unverified] {
+        let states =
+            [Applied::NotApplied, Applied::Overridden, Applied::DiffersByRank, Applied::Partly, Applied::Unverified];
+        for state in states {
             let cases: Vec<_> = cells.iter().filter(|cell| cell.applied == state).map(|cell| cell.case).collect();
             if !cases.is_empty() {
                 let place = at(run, &cases, cells.len()) + &in_mode(run, mode);
@@ -121,6 +123,7 @@ fn in_words(state: Applied, place: &str) -> String {
     let meaning = match state {
         Applied::Applied => "in effect on every rank",
         Applied::Partly => "not in effect on every rank",
+        Applied::DiffersByRank => "ranks have different values",
         Applied::Overridden => "something else decided",
         Applied::NotApplied => "they did not reach NCCL",
         Applied::Unverified => "nothing shows whether they took effect",

@@ -33,7 +33,8 @@ pub fn render(run: &Run, style: Style) -> Option<String> {
     Some(style.finish(&out))
 }
 
-fn lines(floor: &Floor) -> Vec<Line> {
+/// Hops, kernel and what failed.
+pub(super) fn lines(floor: &Floor) -> Vec<Line> {
     let mut lines: Vec<Line> = Over::ALL.into_iter().filter_map(|over| hops(floor, over)).collect();
     let lost = floor.hops.iter().filter_map(|hop| Some((hop, hop.why.as_ref()?)));
     lines.extend(lost.map(|(hop, why)| {
@@ -69,7 +70,9 @@ fn hops(floor: &Floor, over: Over) -> Option<Line> {
             let (low, high) = many
                 .iter()
                 .fold((f64::INFINITY, 0.0_f64), |(low, high), (_, micros)| (low.min(*micros), high.max(*micros)));
-            format!("{} µs over {}", range(low, high), plural(many.len(), "pair"))
+            let alike = significant(low) == significant(high);
+            let micros = if alike { significant(low) } else { range(low, high) };
+            format!("{micros} µs over {}", plural(many.len(), "pair"))
         }
     };
     Some(Line { label: "hop", lead: over.to_string(), text: format!("{told}, one way") })
@@ -117,7 +120,7 @@ fn table(run: &Run, cases: &[usize]) -> Sheet {
 }
 
 /// How much of a cell's time is its floor.
-fn reached(cell: &Cell, floor: Option<f64>) -> String {
+pub(super) fn reached(cell: &Cell, floor: Option<f64>) -> String {
     let share = floor.zip(cell.median_us).map(|(floor, median)| floor / median);
     share.map_or_else(|| NONE.into(), |share| format!("{}%", count((share * 100.0).round() as u64)))
 }

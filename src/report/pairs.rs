@@ -7,7 +7,7 @@ use super::head::Line;
 use super::ink::{Tone, paragraph, plain};
 use super::table::{LEAST, WIDEST, labelled};
 use super::topology::brief;
-use crate::pairs::{Pair, Pairs, Trouble, Way, is_far, trouble_of};
+use crate::pairs::{Pair, Pairs, Trouble, Way, is_far, trouble_of, without_like};
 use crate::record::visit::Outcome;
 use crate::units::{Bytes, duration, plural, significant};
 
@@ -162,15 +162,33 @@ fn findings(of: &Pairs) -> Vec<Line> {
         of.pairs.iter().fold((0, 0), |(all, bad), pair| (all + pair.checked_outputs, bad + pair.wrong_outputs));
     let wrong = if wrong == 0 { "none wrong".to_owned() } else { Tone::Bad.ink(&format!("{wrong} wrong")) };
     lines.push(Line::new("data", format!("{} outputs checked, {wrong}", crate::units::count(outputs))));
+    let alone: Vec<&Pair> = without_like(of).collect();
+    let measured = of.pairs.iter().filter(|pair| pair.outcome.is_completed()).count();
+    let compared = alone.len() < measured;
+    if !alone.is_empty() {
+        lines.push(Line::new("alone", Tone::Doubt.ink(&not_compared(of, &alone))));
+    }
     if let Some(why) = &of.stopped {
         lines.push(Line::new("stopped", Tone::Bad.ink(&plain(why))));
     } else if of.findings.is_empty() {
-        lines.push(Line::new(
-            "verdict",
-            Tone::Good.ink("no pair hangs, no data is wrong, none is much slower than others alike"),
-        ));
+        let slow = if compared { ", none is much slower than others alike" } else { "" };
+        lines.push(Line::new("verdict", Tone::Good.ink(&format!("no pair hangs, no data is wrong{slow}"))));
     }
     lines
+}
+
+/// That pairs have no other to be held against, and what else tells whether they are slow.
+fn not_compared(of: &Pairs, alone: &[&Pair]) -> String {
+    let told = alone.iter().map(|pair| {
+        let gpu = |at: usize| of.gpus.get(at).map_or(at, |gpu| gpu.ordinal as usize);
+        format!("GPUs {} and {} over {}", gpu(pair.a), gpu(pair.b), pair.way)
+    });
+    let told: Vec<_> = told.collect();
+    format!(
+        "{}: no other pair is alike, so nothing here tells whether that is slow; `ncclsweep topo --load` shows what the links \
+         carry, an older run of the box what they did",
+        told.join(", ")
+    )
 }
 
 #[cfg(test)]

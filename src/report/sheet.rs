@@ -141,8 +141,9 @@ impl Sheet {
         self.columns.iter().map(|column| column.gap + column.width()).sum()
     }
 
-    /// Makes it fit into `columns`: the names headed `head` are cut, then columns give way, then names are cut again.
+    /// Makes it fit into `columns`: the names headed `head` are cut, then columns give way, then names take what room is left.
     pub(super) fn fit(mut self, columns: usize, head: &str) -> Self {
+        let whole = self.named(head).map(|column| column.texts.clone()).unwrap_or_default();
         self.cut(columns, head, LONG_NAME);
         while self.width() > columns {
             let spare = (0..self.columns.len()).filter(|&at| self.columns[at].spare > 0);
@@ -151,8 +152,15 @@ impl Sheet {
                 None => break,
             }
         }
+        if let Some(column) = self.named(head) {
+            column.texts = whole;
+        }
         self.cut(columns, head, SHORT_NAME);
         self
+    }
+
+    fn named(&mut self, head: &str) -> Option<&mut Column> {
+        self.columns.iter_mut().find(|column| column.head == head)
     }
 
     /// Cuts the names headed `head` to no less than `least` columns when all is wider than `columns`.
@@ -161,7 +169,7 @@ impl Sheet {
         if excess == 0 {
             return;
         }
-        if let Some(column) = self.columns.iter_mut().find(|column| column.head == head) {
+        if let Some(column) = self.named(head) {
             let target = column.width().saturating_sub(excess).max(least);
             column.texts = cut_names(&column.texts, target);
         }
@@ -240,6 +248,16 @@ mod tests {
         default                                    9.87  9.61–10.1
         PROTO=LL+MAX_NCHANNELS=16+NTHREADS=256  1234     1199–1301
         ");
+    }
+
+    #[test]
+    fn names_take_the_room_of_a_column_that_gave_way() {
+        let mut sheet = Sheet::new(vec![
+            Column::new("requirement", "", Align::Left),
+            Column::new("95%", "interval", Align::Dash).spare(1),
+        ]);
+        sheet.row(["packets that the links repeated", "1199–1301"].map(String::from).into());
+        assert!(shown(&sheet.fit(33, "requirement")).contains("packets that the links repeated"));
     }
 
     #[test]

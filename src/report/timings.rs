@@ -20,15 +20,14 @@ pub fn render(run: &Run, style: Style) -> String {
     let style = Style { width: style.width.max(LEAST), ..style };
     let columns = style.width.min(WIDEST);
     let mut out = String::new();
-    let visited: Vec<Arm> = arms(run).into_iter().filter(|arm| of(run, *arm).next().is_some()).collect();
     let what = Tone::Strong.ink("where the time of a visit goes");
-    if visited.is_empty() {
+    let Some(phases) = Phases::of(run, &arms(run)) else {
         paragraph(&mut out, "", &format!("{what} · no visit completed"), columns);
         return style.finish(&out);
-    }
+    };
     paragraph(&mut out, "", &format!("{what} · medians, and their share of a visit"), columns);
-    for arms in visited.chunks(BESIDE) {
-        out.push_str(&table(run, arms).render());
+    for beside in phases.of.chunks(BESIDE) {
+        out.push_str(&table(run, &phases, beside).render());
         out.push('\n');
     }
     for sentence in sentences(run) {
@@ -42,46 +41,74 @@ fn of(run: &Run, arm: Arm) -> impl Iterator<Item = &Visit> {
     run.visits.iter().filter(move |visit| visit.arm == arm && visit.is_measured())
 }
 
-fn table(run: &Run, arms: &[Arm]) -> Sheet {
+/// The phases that were looked at, and what each set spent in them.
+pub(super) struct Phases {
+    pub(super) names: Vec<&'static str>,
+    /// Sets with a completed visit.
+    pub(super) of: Vec<(Arm, Spent)>,
+}
+
+/// Seconds of a set's visits, medians.
+pub(super) struct Spent {
+    /// In the order of the names.
+    pub(super) phases: Vec<f64>,
+    pub(super) visit: f64,
+    /// Reading the log afterwards, which is not part of it.
+    pub(super) reading: f64,
+}
+
+impl Phases {
+    /// Of these sets; nothing where none has a completed visit.
+    pub(super) fn of(run: &Run, arms: &[Arm]) -> Option<Self> {
+        let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
+        let mut names: Vec<&'static str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
+        // Runs of versions that did not look have nothing of some.
+        let looked = |phase: &usize| run.visits.iter().any(|visit| phases(&visit.timings)[*phase] > 0.0);
+        let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
+        if !looked(&1) {
+            // In these the start holds driver, library and contexts too.
+            names[0] = "until its first word";
+        }
+        let spent = |arm: &Arm| {
+            let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
+            of(run, *arm).next()?;
+            let of_phases = shown.iter().map(|phase| median(&|visit| phases(&visit.timings)[*phase])).collect();
+            let (visit, reading) = (median(&|visit| visit.seconds), median(&|visit| visit.timings.reading));
+            Some((*arm, Spent { phases: of_phases, visit, reading }))
+        };
+        let of: Vec<_> = arms.iter().filter_map(spent).collect();
+        (!of.is_empty()).then(|| Self { names: shown.iter().map(|phase| names[*phase]).collect(), of })
+    }
+}
+
+fn table(run: &Run, phases: &Phases, at: &[(Arm, Spent)]) -> Sheet {
     let mut sheet = Sheet::new(Vec::new());
-    let phases = |timings: &Timings| timings.phases().map(|(_, seconds)| seconds);
-    let names: Vec<&str> = Timings::default().phases().iter().map(|(name, _)| *name).collect();
-    // Runs of versions that did not look have nothing of some.
-    let looked = |phase: &usize| run.visits.iter().any(|visit| phases(&visit.timings)[*phase] > 0.0);
-    let shown: Vec<usize> = (0..names.len()).filter(looked).collect();
-    // In these the start holds driver, library and contexts too.
-    let before = if looked(&1) { names[0] } else { "until its first word" };
-    let total = ["visit", "log read after"].map(str::to_owned);
+    let total = ["visit", "log read after"];
     sheet.add(
         Column::new("phase", "", Align::Left),
-        shown.iter().map(|phase| if *phase == 0 { before } else { names[*phase] }.to_owned()).chain(total).collect(),
+        phases.names.iter().copied().chain(total).map(str::to_owned).collect(),
     );
-    for (at, arm) in arms.iter().enumerate() {
-        let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
-        let whole = median(&|visit| visit.seconds);
-        let of_phase = |phase: &usize| median(&|visit| phases(&visit.timings)[*phase]);
-        let times: Vec<f64> = shown.iter().map(of_phase).collect();
-        let reading = median(&|visit| visit.timings.reading);
-        let reading = if reading > 0.0 { milliseconds(reading) } else { NONE.to_owned() };
-        let of_visit = times.iter().map(|seconds| milliseconds(*seconds)).chain([milliseconds(whole), reading]);
-        sheet.add(Column::new("time", "ms", Align::Right), of_visit.collect());
-        let shares = times.iter().map(|seconds| share(*seconds, whole)).chain([String::new(), String::new()]);
-        sheet.add(Column::new("share", "", Align::Right), shares.collect());
+    for (at, (arm, spent)) in at.iter().enumerate() {
+        let reading = if spent.reading > 0.0 { milliseconds(spent.reading) } else { NONE.to_owned() };
+        let times = spent.phases.iter().copied().chain([spent.visit]).map(milliseconds).chain([reading]);
+        sheet.add(Column::new("time", "ms", Align::Right), times.collect());
+        let shares = spent.phases.iter().map(|seconds| share(*seconds, spent.visit));
+        sheet.add(Column::new("share", "", Align::Right), shares.chain([String::new(), String::new()]).collect());
         sheet.span(1 + 2 * at, name(run, *arm));
     }
     sheet
 }
 
-fn milliseconds(seconds: f64) -> String {
+pub(super) fn milliseconds(seconds: f64) -> String {
     format!("{:.0}", seconds * 1e3)
 }
 
-fn share(part: f64, whole: f64) -> String {
+pub(super) fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.0}%", 100.0 * part / whole) } else { NONE.to_owned() }
 }
 
 /// What it comes to over the whole run.
-fn sentences(run: &Run) -> Vec<String> {
+pub(super) fn sentences(run: &Run) -> Vec<String> {
     let made: Vec<&Visit> = run.visits.iter().filter(|visit| visit.is_measured()).collect();
     let sum = |seconds: fn(&Visit) -> f64| made.iter().map(|visit| seconds(visit)).sum::<f64>();
     let (all, timed) = (sum(|visit| visit.seconds), sum(|visit| visit.timings.timed()));

@@ -147,7 +147,7 @@ fn variable(out: &mut String, run: &Run, arms: &[Arm], of: &OfCases<VariableProo
         State::Applied => Tone::Good,
         State::NoEffectHere => Tone::Quiet,
         State::Unverified => Tone::Doubt,
-        State::Partly | State::Overridden | State::NotApplied => Tone::Bad,
+        State::Partly | State::DiffersByRank | State::Overridden | State::NotApplied => Tone::Bad,
     };
     let place = at(run, cases, run.header.plan.cases.len());
     let why = proof.why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();

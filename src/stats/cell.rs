@@ -83,6 +83,12 @@ impl Cell {
         self.0.len()
     }
 
+    /// How many of the first `rounds` rounds visit both cells.
+    pub(super) fn common_rounds(&self, other: &Self, rounds: u32) -> usize {
+        let of_other = |visit: &&Visit| other.0.binary_search_by_key(&visit.round, |v| v.round).is_ok();
+        self.until(rounds).iter().filter(of_other).count()
+    }
+
     /// The typical time with its interval, whose variance is moderated by this cell's own communicators only.
     #[must_use]
     pub fn typical(&self) -> Option<Typical> {

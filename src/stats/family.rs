@@ -78,11 +78,9 @@ impl Plan {
         }
     }
 
-    /// Why a cell is open after `rounds` rounds, and what it takes to decide it.
-    fn undecided(&self, pair: &Pair, comparison: Option<&Comparison>, rounds: u32, open: usize) -> Undecided {
-        let Some(comparison) = comparison else {
-            return Undecided::TooFewRounds { have: pair.baseline.visits().min(pair.candidate.visits()) };
-        };
+    /// Why a cell is open after `rounds` rounds, of which `have` could be compared, and what it takes to decide it.
+    fn undecided(&self, have: usize, comparison: Option<&Comparison>, rounds: u32, open: usize) -> Undecided {
+        let Some(comparison) = comparison else { return Undecided::TooFewRounds { have } };
         let tail = self.tail(open);
         let ahead: Vec<u32> = match self.looks {
             Looks::Once => (1..=Self::HORIZON).collect(),
@@ -96,7 +94,7 @@ impl Plan {
     /// What all looks and all data say of one pair.
     fn conclude(
         &self,
-        pair: &Pair,
+        have: usize,
         comparison: Option<Comparison>,
         decision: Decision,
         rounds: u32,
@@ -105,7 +103,7 @@ impl Plan {
         match decision {
             Some((look, verdict)) => Judgement { comparison, verdict, decided_after: Some(look) },
             None => {
-                let why = self.undecided(pair, comparison.as_ref(), rounds, open);
+                let why = self.undecided(have, comparison.as_ref(), rounds, open);
                 Judgement { comparison, verdict: Verdict::Undecided(why), decided_after: None }
             }
         }
@@ -123,7 +121,10 @@ pub fn judge(plan: &Plan, pairs: &[Pair], rounds: u32) -> Vec<Judgement> {
         plan.look(look, &compare(pairs, look), &mut decisions);
     }
     let open = open(&decisions);
-    let conclude = |((pair, comparison), decision)| plan.conclude(pair, comparison, decision, rounds, open);
+    let conclude = |((pair, comparison), decision): ((&Pair, _), _)| {
+        let have = pair.baseline.common_rounds(pair.candidate, rounds);
+        plan.conclude(have, comparison, decision, rounds, open)
+    };
     pairs.iter().zip(compare(pairs, rounds)).zip(decisions).map(conclude).collect()
 }
 
@@ -140,9 +141,9 @@ pub fn judge_runs(tolerance: Tolerance, error: f64, pairs: &[Pair]) -> Vec<Judge
     let mut decisions: Vec<Decision> = vec![None; pairs.len()];
     plan.look(0, &comparisons, &mut decisions);
     let open = open(&decisions);
-    let conclude = |((pair, comparison), decision)| Judgement {
-        decided_after: None,
-        ..plan.conclude(pair, comparison, decision, 0, open)
+    let conclude = |((pair, comparison), decision): ((&Pair, _), _)| {
+        let have = pair.baseline.visits().min(pair.candidate.visits());
+        Judgement { decided_after: None, ..plan.conclude(have, comparison, decision, 0, open) }
     };
     pairs.iter().zip(comparisons).zip(decisions).map(conclude).collect()
 }
@@ -218,8 +219,25 @@ mod tests {
             let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
             let judged = judge(&plan(Looks::Once), &[pair], rounds);
             assert_eq!(judged[0].comparison, None);
-            assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooFewRounds { have: 2 }));
+            let have = rounds as usize;
+            assert_eq!(judged[0].verdict, Verdict::Undecided(Undecided::TooFewRounds { have }));
         }
+    }
+
+    #[test]
+    fn rounds_that_a_verdict_lacks_are_those_that_both_cells_have() {
+        let at = |rounds: &[u32]| {
+            Cell::new(rounds.iter().map(|round| Visit::new(*round, [50.0, 50.1]).unwrap()).collect()).unwrap()
+        };
+        let have = |baseline: &[u32], candidate: &[u32], rounds| {
+            let (baseline, candidate) = (at(baseline), at(candidate));
+            let pair = Pair { baseline: &baseline, candidate: &candidate, kin: 0 };
+            judge(&plan(Looks::Auto), &[pair], rounds)[0].verdict
+        };
+        let lacks = |have| Verdict::Undecided(Undecided::TooFewRounds { have });
+        assert_eq!(have(&[0, 1, 2], &[2, 3, 4], 5), lacks(1));
+        // Interrupted in the third round, when a third set had not been visited yet.
+        assert_eq!(have(&[0, 1, 2], &[0, 1, 2], 2), lacks(2));
     }
 
     #[test]

@@ -31,6 +31,13 @@ impl Awake {
         self.elapsed.get()
     }
 
+    /// Counts a call that has just ended and may take `most` by itself: of a longer gap no more than that.
+    pub fn count(&self, most: Duration) {
+        let now = Instant::now();
+        let gap = now - self.looked.replace(now);
+        self.elapsed.set(self.elapsed.get() + gap.min(most));
+    }
+
     fn add(&self, gap: Duration) {
         if gap < STOPPED {
             self.elapsed.set(self.elapsed.get() + gap);
@@ -49,6 +56,16 @@ mod tests {
             awake.add(gap);
         }
         assert_eq!(awake.elapsed.get(), Duration::from_millis(70));
+    }
+
+    #[test]
+    fn of_a_gap_after_a_long_call_no_more_counts_than_the_call_may_take() {
+        let awake = Awake::start();
+        awake.looked.set(Instant::now().checked_sub(Duration::from_secs(3)).unwrap());
+        awake.count(Duration::from_secs(2));
+        assert_eq!(awake.elapsed.get(), Duration::from_secs(2));
+        awake.count(Duration::from_secs(2));
+        assert!(awake.elapsed.get() < Duration::from_secs(3), "{awake:?}");
     }
 
     #[test]

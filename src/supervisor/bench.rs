@@ -11,6 +11,7 @@ use super::private::Private;
 use super::provenance;
 use super::visit::{Deadlines, Emulation, Setup};
 use super::wiring;
+use crate::collective::Case;
 use crate::error::{Error, Kind, Result};
 use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
@@ -77,7 +78,7 @@ impl Bench {
         let probe = seen.expect("at least one library was chosen");
         let topology = wiring::topology(&wiring::root(private, emulation.is_some()), &probe);
         let loads = probe.loads;
-        let (cuda, gpus) = probe.cuda.map_err(no_driver)?;
+        let (cuda, gpus) = probe.cuda.map_err(|error| no_driver(error, emulation.is_some()))?;
         let (driver, processes) = probe.management.map_or((None, Vec::new()), |(driver, all)| (Some(driver), all));
         let others = others.iter().map(|other| facts(other, None)).collect();
         Ok(Self { taken, others, gpus, topology, cuda, driver, processes, loads, emulation })
@@ -112,6 +113,27 @@ impl Bench {
         let message = format!("the GPUs are in use by process {}", named.join(", "));
         Err(Error::new(Kind::Environment, message)
             .help("end it, or measure beside it with --allow-busy: the results will say so"))
+    }
+
+    /// Fails when NCCL reduces a data type of `plan` on newer GPUs only: every visit would.
+    pub fn check_types(&self, plan: &Plan) -> Result<()> {
+        let of = |ordinal: &u32| self.topology.gpus.iter().find(|gpu| gpu.ordinal == Some(*ordinal));
+        let capabilities = plan.devices.iter().filter_map(|ordinal| {
+            let capability = of(ordinal)?.driver.as_ref()?.capability.as_ref()?;
+            let (major, minor) = capability.split_once('.')?;
+            Some((*ordinal, (major.parse().ok()?, minor.parse().ok()?)))
+        });
+        for (ordinal, has) in capabilities {
+            let lacks = |case: &&Case| case.dtype.min_capability().is_some_and(|needed: (u32, u32)| has < needed);
+            let Some(case) = plan.cases.iter().find(lacks) else { continue };
+            let needed = case.dtype.min_capability().unwrap_or(has);
+            let message = format!(
+                "NCCL reduces {} from compute capability {}.{} on; GPU {ordinal} has {}.{}",
+                case.dtype, needed.0, needed.1, has.0, has.1
+            );
+            return Err(Error::new(Kind::Environment, message).help("another --dtype, as the default bf16"));
+        }
+        Ok(())
     }
 
     /// Whether NVLink joins every two GPUs of `plan`; nothing where the driver does not tell.
@@ -236,7 +258,15 @@ fn unusable(library: &Found, error: GpuError) -> Error {
         .help(format!("found by {}; name another with --nccl PATH", library.by))
 }
 
-fn no_driver(error: GpuError) -> Error {
+fn no_driver(error: GpuError, emulated: bool) -> Error {
+    // What its cuInit answers when it cannot read its own variables.
+    let unread = matches!(&error, GpuError::Cuda { name, .. } if name == "CUDA_ERROR_INVALID_VALUE");
+    if emulated && unread {
+        return Error::new(Kind::Environment, "the emulator does not start").because(error).help(
+            "one of the variables NCCLSWEEP_EMULATE_* has a value that it does not read; `env | grep NCCLSWEEP_EMULATE_` \
+             shows them, emulator/src/settings.rs says their forms",
+        );
+    }
     Error::new(Kind::Environment, "no usable GPU driver").because(error).help(
         "libcuda.so.1 comes with the NVIDIA driver (`nvidia-smi` tells whether it works); a container needs access to the \
          GPUs (--gpus all); `--emulate` rehearses without GPUs",

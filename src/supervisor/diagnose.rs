@@ -51,9 +51,9 @@ pub fn diagnose(plan: &Plan, visit: &Visit, log: &str) -> Option<Diagnosis> {
     told(table::ROWS.iter(), &signs)
 }
 
-/// What a line means by itself, whatever log it stands in.
+/// What a line means by itself, whatever log it stands in, and whether it tells of something and not why anything failed.
 #[must_use]
-pub fn of_line(line: &str) -> Option<Diagnosis> {
+pub fn of_line(line: &str) -> Option<(Diagnosis, bool)> {
     let signs = Signs {
         outcome: &Outcome::Completed,
         text: line.to_lowercase(),
@@ -64,7 +64,8 @@ pub fn of_line(line: &str) -> Option<Diagnosis> {
         mismatched: false,
         variables: Vec::new(),
     };
-    told(table::ROWS.iter().chain(table::MILD), &signs)
+    let fault = told(table::ROWS.iter(), &signs).map(|known| (known, false));
+    fault.or_else(|| told(table::MILD.iter(), &signs).map(|known| (known, true)))
 }
 
 /// What the first row that holds says.

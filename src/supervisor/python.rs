@@ -4,11 +4,12 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
+use super::awake::Awake;
 use super::private::Private;
 use crate::doctor::python::{Answer, SCRIPT};
 use crate::error::{Error, Kind, Result};
@@ -72,8 +73,8 @@ fn ask_within(interpreter: &Path, limit: Duration, interrupted: &dyn Fn() -> boo
 
 /// Waits for the end; a child that takes too long, or that nobody wants any more, is killed with its group.
 fn wait(child: &mut Child, limit: Duration, interrupted: &dyn Fn() -> bool) -> Option<ExitStatus> {
-    let end = Instant::now() + limit;
-    while Instant::now() < end && !interrupted() {
+    let waiting = Awake::start();
+    while waiting.elapsed() < limit && !interrupted() {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
             Ok(None) => std::thread::sleep(GLANCE),
@@ -89,6 +90,7 @@ fn wait(child: &mut Child, limit: Duration, interrupted: &dyn Fn() -> bool) -> O
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Instant;
 
     use super::*;
 

@@ -70,6 +70,12 @@ pub struct Sweep<'a> {
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
+/// The part of a run that is made at one go: rounds that a journal brought along took none of its time.
+struct Session {
+    begun: Instant,
+    visits_before: usize,
+}
+
 impl Sweep<'_> {
     /// Makes the visits that are not in the journal yet.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Ended> {
@@ -77,9 +83,10 @@ impl Sweep<'_> {
         if let Some(ended) = self.make_untimed(observer)? {
             return Ok(ended);
         }
+        let session = Session { begun, visits_before: self.journal.entries().len() };
         let mut round = 0;
         loop {
-            if let Some(ended) = self.enough(round, begun)? {
+            if let Some(ended) = self.enough(round, &session)? {
                 return Ok(ended);
             }
             if let Some(ended) = self.make_round(round, observer)? {
@@ -174,15 +181,13 @@ impl Sweep<'_> {
     }
 
     /// Whether to stop before `round`.
-    fn enough(&self, round: u32, begun: Instant) -> Result<Option<Ended>> {
+    fn enough(&self, round: u32, session: &Session) -> Result<Option<Ended>> {
         if self.plan.soak_s.is_some() {
             let enough = self.soaked_enough(round);
             let ended = if enough { Ended::Complete } else { Ended::NothingToCompare };
             let over = enough || self.plan.arms().all(|arm| self.is_out(arm));
             return Ok(over.then_some(ended));
         }
-        let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);
-        let next_would_end = begun.elapsed().as_secs_f64() * f64::from(round + 1) / f64::from(round.max(1));
         Ok(match self.plan.rounds {
             Rounds::Fixed(rounds) if round >= rounds => Some(Ended::Complete),
             Rounds::Auto if round >= 1 && self.nothing_to_compare() => Some(Ended::NothingToCompare),
@@ -190,11 +195,16 @@ impl Sweep<'_> {
                 Some(Ended::Complete)
             }
             Rounds::Auto if round >= 1 && Looks::Auto.next(round).is_none() => Some(Ended::LastLook),
-            _ if round >= 1 && limit.is_some_and(|limit| next_would_end > limit.as_secs_f64()) => {
-                Some(Ended::TimeLimit)
-            }
+            _ if self.next_would_end_late(session) => Some(Ended::TimeLimit),
             _ => None,
         })
+    }
+
+    fn next_would_end_late(&self, session: &Session) -> bool {
+        let made = self.journal.entries().len() - session.visits_before;
+        let next = self.plan.arms().filter(|arm| !self.is_out(*arm)).count();
+        let limit = self.plan.time_limit_s.map(Duration::from_secs_f64);
+        limit.is_some_and(|limit| would_end_late(session.begun.elapsed(), made, next, limit))
     }
 
     fn failed(&self) -> Vec<Arm> {
@@ -208,9 +218,34 @@ impl Sweep<'_> {
     }
 }
 
+/// Whether `next` visits, as long as the `made` ones of this session were, would end after the limit. Until one is made nothing
+/// tells, so that a resumed run goes on by a round at least.
+fn would_end_late(elapsed: Duration, made: usize, next: usize, limit: Duration) -> bool {
+    made > 0 && elapsed.as_secs_f64() * (made + next) as f64 / made as f64 > limit.as_secs_f64()
+}
+
 /// The record of a visit that is not made.
 pub(super) fn not_run(planned: Planned, why: String) -> Visit {
     let mut visit = planned.visit();
     visit.outcome = Outcome::NotRun { why };
     visit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_begins_only_when_it_would_end_within_the_limit() {
+        let late =
+            |elapsed, made, next| would_end_late(Duration::from_secs(elapsed), made, next, Duration::from_secs(60));
+        assert!(!late(40, 4, 2), "two more visits of ten seconds end with the limit");
+        assert!(late(41, 4, 2));
+        assert!(!late(41, 4, 1), "sets that failed take no more time");
+    }
+
+    #[test]
+    fn visits_of_an_earlier_session_tell_nothing_of_this_one() {
+        assert!(!would_end_late(Duration::from_secs(2), 0, 2, Duration::from_millis(1)));
+    }
 }

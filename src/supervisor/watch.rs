@@ -172,9 +172,19 @@ impl<'a> Watch<'a> {
                 self.facts.insert(from, facts);
             }
             Event::Phase { at } => {
+                // A warm-up begins with one call that is looked at: how long that takes says nothing of the hundreds after it.
+                if self.at != Some(at) {
+                    self.learn();
+                }
                 self.account();
                 self.at = Some(at);
                 progress(Progress::Phase(at));
+            }
+            Event::Replicate { replicate } if replicate.samples_us.iter().any(|micros| *micros <= 0.0) => {
+                // Stored, it would make the whole run unreadable.
+                let message =
+                    "a sample took no time that the clock can tell; --chain puts more calls into one".to_owned();
+                self.verdict = Some(Outcome::WorkerError { message });
             }
             Event::Replicate { replicate } => {
                 progress(Progress::Replicate(&replicate));
@@ -192,6 +202,7 @@ impl<'a> Watch<'a> {
                 if self.done.len() < workers {
                     return;
                 }
+                self.learn();
                 self.account();
                 let wrong = self.visit.replicates.iter().any(|replicate| replicate.checks.wrong > 0);
                 self.verdict = Some(if wrong { Outcome::WrongData } else { Outcome::Completed });
@@ -259,9 +270,13 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Lets later phases of the kind that ends now have time by what this one took.
+    fn learn(&mut self) {
+        self.pace.note(self.at, self.since.elapsed());
+    }
+
     /// Adds the time since the last event to the phase that ended.
     fn account(&mut self) {
-        self.pace.note(self.at, self.since.elapsed());
         let took = self.lap();
         self.visit.timings.add(self.at.map(|at| at.phase), took);
     }
@@ -323,4 +338,46 @@ fn gathered(used: Vec<UsedBy>) -> Vec<UsedBy> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deadlines::Deadlines;
+    use super::*;
+    use crate::collective::Size;
+    use crate::plan::schedule::Arm;
+    use crate::record::fixture;
+    use crate::record::visit::Phase;
+
+    fn planned() -> Planned {
+        Planned { index: 0, round: 0, arm: Arm::default(), untimed: false }
+    }
+
+    #[test]
+    fn a_sample_without_length_fails_its_visit_and_is_not_kept() {
+        let run = fixture::two_sets();
+        let mut replicate = run.visits[0].replicates[0].clone();
+        replicate.samples_us = vec![48.2, 0.0];
+        let mut pace = Pace::new(Deadlines::default());
+        let mut watch = Watch::new(&run.header.plan, planned(), &mut pace);
+        watch.note(Event::Replicate { replicate }, 0, 1, &mut |_| {});
+        assert!(matches!(watch.verdict, Some(Outcome::WorkerError { .. })), "{:?}", watch.verdict);
+        assert_eq!(watch.visit.replicates, []);
+    }
+
+    #[test]
+    fn a_first_call_does_not_shorten_the_deadline_of_the_warm_up_that_follows_it() {
+        let mut plan = fixture::two_sets().header.plan;
+        plan.cases[1].size = Size::elements(1 << 29);
+        let at = |phase| At { phase, communicator: 0, case: Some(1), rank: None };
+        let mut pace = Pace::new(Deadlines::default());
+        let mut watch = Watch::new(&plan, planned(), &mut pace);
+        for phase in [Phase::WarmUp, Phase::WarmUp] {
+            watch.note(Event::Phase { at: at(phase) }, 0, 1, &mut |_| {});
+        }
+        // 600 calls of 0.1 s each: what eight GPUs behind host memory may take for a gigabyte until times have settled.
+        assert!(watch.pace.limit(watch.at, &plan) > Duration::from_secs(60));
+        watch.note(Event::Phase { at: at(Phase::Capture) }, 0, 1, &mut |_| {});
+        assert_eq!(watch.pace.limit(Some(at(Phase::WarmUp)), &plan), Duration::from_secs(20), "now it is known");
+    }
 }

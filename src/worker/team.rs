@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nccl_profiler_ncclsweep::recorder;
 
@@ -15,6 +15,7 @@ use super::hosts::Hosts;
 use super::shared::Shared;
 use crate::gpu::GpuError;
 use crate::gpu::communicator::UniqueId;
+use crate::locks::lock;
 use crate::nccl::shm;
 use crate::proof::Used;
 use crate::record::visit::{At, Checks, Doing, Phase, RanksDoing, UsedBy};
@@ -31,7 +32,7 @@ impl Wire {
 
     /// Sends an event. A supervisor that is gone means nobody wants the results: the process ends.
     pub(super) fn send(&self, event: &Event) {
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = lock(&self.0);
         if wire::send(&mut *pipe, event).is_err() {
             end_process(1);
         }
@@ -39,14 +40,14 @@ impl Wire {
 
     /// Sends the last event and ends the process. The pipe stays locked: nothing follows a last word.
     pub(super) fn end(&self, event: &Event) -> ! {
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = lock(&self.0);
         let sent = wire::send(&mut *pipe, event);
         end_process(i32::from(sent.is_err() || *event != Event::Done))
     }
 
     /// Ends the process with all of its group, as nobody else will: the supervisor is gone, or does not reach this process.
     pub(super) fn end_with_group(&self, event: &Event) -> ! {
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = lock(&self.0);
         let _ = wire::send(&mut *pipe, event);
         end_group();
         end_process(1)
@@ -212,11 +213,6 @@ fn unpack(word: u64) -> At {
     let phase = Phase::ALL.get((word >> 56) as usize).copied().unwrap_or(Phase::Start);
     let case = (word as u32 as usize).checked_sub(1);
     At { phase, communicator: (word >> 32) as u32 & 0xff_ffff, case, rank: None }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic ends the process, so a poisoned lock is never seen by anyone who could act on it.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -67,6 +67,65 @@ fn an_agent_that_stands_still_ends_the_visit_everywhere_by_name() {
     assert!(said.iter().any(|said| run.warnings[0].contains(said)), "{:?}", run.warnings);
 }
 
+/// Stops these agents for longer than the deadline of [`SHORT`], and lets them go on in this order.
+fn suspend(agents: &Agents, which: &[usize]) {
+    which.iter().for_each(|agent| agents.signal(*agent, Signal::SIGSTOP));
+    std::thread::sleep(Duration::from_secs(10));
+    for agent in which {
+        agents.signal(*agent, Signal::SIGCONT);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// A deadline that is shorter than agents are stopped for.
+const SHORT: &str = "--gpus 2 --rounds 3 --deadline 8s";
+
+/// What must hold of a run whose agents were stopped and went on.
+#[track_caller]
+fn blames_nobody(agents: &mut Agents) {
+    let ended = agents.all();
+    assert!(matches!(ended[0].code, Some(0 | 5)) && ended[1].code == Some(0), "{ended:?}");
+    let run = document(agents);
+    assert!(run.complete && run.visits.len() == 6, "{:?}\n{ended:?}", run.warnings);
+    assert!(run.visits.iter().all(|visit| visit.outcome == Outcome::Completed), "{:?}", run.visits);
+}
+
+#[test]
+fn a_first_agent_that_was_stopped_for_longer_than_its_deadline_blames_nobody() {
+    let mut agents = start(2, SHORT, &[]);
+    wait_for(&mut agents, 2);
+    suspend(&agents, &[0]);
+    blames_nobody(&mut agents);
+}
+
+#[test]
+fn agents_of_a_job_that_is_suspended_blame_nobody_when_they_go_on() {
+    let mut agents = start(2, SHORT, &[]);
+    // Once while they look for each other, and once in the midst of it.
+    std::thread::sleep(Duration::from_millis(100));
+    suspend(&agents, &[1, 0]);
+    wait_for(&mut agents, 2);
+    suspend(&agents, &[1, 0]);
+    blames_nobody(&mut agents);
+}
+
+#[test]
+fn one_that_was_started_as_another_or_is_none_of_them_is_told_so_and_the_run_goes_on() {
+    let more =
+        [(None, "WORLD_SIZE", "2"), (Some(2), "RANK", "1"), (Some(3), "RANK", "5"), (Some(3), "WORLD_SIZE", "8")];
+    let mut agents = start(4, "--gpus 2 --rounds 4", &more);
+    let ended = agents.all();
+    assert!(matches!(ended[0].code, Some(0 | 5)), "{ended:?}");
+    // Which of two is the first to come is not known.
+    let mut as_one = [&ended[1], &ended[2]];
+    as_one.sort_by_key(|ended| ended.code);
+    assert_eq!((as_one[0].code, as_one[1].code, ended[3].code), (Some(0), Some(3), Some(3)), "{ended:?}");
+    assert!(as_one[1].stderr.contains("agent 1 already: two were started as that one"), "{ended:?}");
+    assert!(ended[3].stderr.contains("its run has 2 agents, and this is agent 5"), "{ended:?}");
+    assert_eq!(document(&agents).visits.len(), 8);
+    assert_eq!(left_over(agents.folder()), None);
+}
+
 #[test]
 fn without_the_first_agent_the_others_end_too() {
     let mut agents = start(3, LONG, &[]);

@@ -56,6 +56,19 @@ fn a_data_type_that_the_library_lacks_is_told_with_the_version_that_has_it() {
     ran.tells("needs NCCL 2.24; this is 2.23.4");
 }
 
+#[test]
+fn a_data_type_that_nccl_reduces_on_newer_gpus_only_is_told_before_anything_starts() {
+    let ran = Program::new(["--emulate=4x4090-phb", "--dtype", "f8e5m2", "--gpus", "2", "--sizes", "7168x1"]).run();
+    ran.exits(3).tells("NCCL reduces f8e5m2 from compute capability 9.0 on; GPU 0 has 8.9");
+}
+
+#[test]
+fn a_variable_that_the_emulator_cannot_read_is_not_taken_for_a_missing_driver() {
+    let ran = Program::least("").env("NCCLSWEEP_EMULATE_SCALE", "1.2").keeping(OUT).run().exits(3);
+    ran.tells("the emulator does not start");
+    ran.tells("NCCLSWEEP_EMULATE_");
+}
+
 const BUSY: (&str, &str) = ("NCCLSWEEP_EMULATE_BUSY", "1:4194301,0:4194302");
 
 #[test]

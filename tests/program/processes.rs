@@ -146,6 +146,20 @@ fn a_variable_of_one_rank_alone_is_lacking_on_all_others() {
 }
 
 #[test]
+fn a_value_for_each_rank_is_no_one_setting_and_every_table_says_so() {
+    let own: String = (0..4).map(|rank| format!(" --rank-env {rank}:NCCL_BUFFSIZE={}", 1 << (20 + rank))).collect();
+    let ran = quiet(&format!("--launch processes --sets default --why{own}")).run();
+    let run = ran.document();
+    assert!(run.cells.iter().all(|cell| cell.applied == Applied::DiffersByRank));
+    let proof = &run.proofs[0].variables.iter().find(|of| of.what.name == "NCCL_BUFFSIZE").unwrap().what;
+    assert_eq!((proof.state, proof.value.as_str()), (State::DiffersByRank, "1048576|2097152|4194304|8388608"));
+    let why = "1048576 on rank 0; 2097152 on rank 1; 4194304 on rank 2; 8388608 on rank 3";
+    assert_eq!(proof.why.as_deref(), Some(why));
+    let told = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains(&format!("differs by rank, {why}")) && !told.contains("partly"), "{told}");
+}
+
+#[test]
 fn ranks_whose_settings_do_not_match_hang_until_the_deadline_which_says_why() {
     let arguments = "--launch processes --set simple:NCCL_PROTO=Simple --rank-env 2:NCCL_PROTO= --deadline 8s";
     let ran = quiet(arguments).run().exits(4);

@@ -93,6 +93,17 @@ fn a_time_limit_ends_a_run_after_the_round_under_way() {
 }
 
 #[test]
+fn a_run_that_ran_out_of_time_says_so_and_goes_on_when_it_is_resumed() {
+    let arguments = "--gpus 2 --sizes 7168x1 --communicators 1 --seed 3 --time-limit 1ms";
+    let ran = Program::emulated(arguments).keeping(OUT).run().exits(5);
+    let folder = ran.folder();
+    ran.tells(&format!("`ncclsweep --resume {OUT}` goes on"));
+    let resumed = Program::emulated("").args(["--resume", folder.to_str().unwrap()]).run().exits(5);
+    resumed.tells("--time-limit ended the run");
+    assert_eq!(ran.document().visits.iter().map(|visit| visit.round).collect::<Vec<_>>(), [0, 0, 1, 1]);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_figures() {
     let figures = |run: ncclsweep::record::run::Run| -> Vec<_> {
         let visits = run.visits.into_iter();

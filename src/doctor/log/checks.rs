@@ -21,8 +21,6 @@ const SIZES: usize = 24;
 const COMMUNICATORS: usize = 16;
 /// Warnings of unknown meaning that are shown one by one.
 const WARNINGS: usize = 12;
-/// A sign that tells of something hidden, not of something broken.
-const MILD: &str = "Could not find real path";
 
 pub fn checks(log: &Log, facts: &Facts) -> Vec<Check> {
     let mut checks = vec![overview(facts)];
@@ -313,7 +311,7 @@ fn warnings(facts: &Facts) -> Vec<Check> {
     let same = |text: &str, message: &str| !text.is_empty() && (message.starts_with(text) || text.starts_with(message));
     for sign in &facts.signs {
         let warned = facts.warnings.iter().any(|warning| !warning.remark && same(&sign.text, &warning.message));
-        let status = if warned && !sign.text.contains(MILD) { Status::Fault } else { Status::Warning };
+        let status = if warned && !sign.mild { Status::Fault } else { Status::Warning };
         let check = Check::new(format!("line {}", sign.line), status, sign.text.clone());
         checks.push(check.also([sign.meaning.clone()]).next(sign.next.clone()));
     }

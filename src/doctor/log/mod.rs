@@ -16,6 +16,22 @@ mod signs;
 #[cfg(test)]
 mod tests;
 
+/// What is known of a line by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// What is seen.
+    pub sign: String,
+    /// What it means.
+    pub meaning: String,
+    /// What to do.
+    pub next: String,
+    /// It tells of something hidden, not of something broken.
+    pub mild: bool,
+}
+
+/// Tells the meaning of a line, where that is known.
+pub type Known<'a> = &'a dyn Fn(&str) -> Option<Meaning>;
+
 /// What a line means, where that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sign {
@@ -29,6 +45,9 @@ pub struct Sign {
     pub line: u64,
     /// That line, cut when long.
     pub text: String,
+    /// It is no fault, even where NCCL warns of it.
+    #[serde(skip)]
+    pub mild: bool,
 }
 
 /// What a log tells.
@@ -125,10 +144,10 @@ pub struct WarningFacts {
     pub times: u64,
 }
 
-/// Reads `input`, called `name`; `meaning` tells of a line what is known of it: sign, meaning, next step.
-pub fn look(name: &str, input: impl Read, meaning: &dyn Fn(&str) -> Option<[String; 3]>) -> Checkup {
+/// Reads `input`, called `name`; `known` tells what its lines mean.
+pub fn look(name: &str, input: impl Read, known: Known) -> Checkup {
     let mut signs = Vec::new();
-    let tap = Tap::new(input, |number, line: &str| signs::note(&mut signs, number, line, meaning));
+    let tap = Tap::new(input, |number, line: &str| signs::note(&mut signs, number, line, known));
     let log = log::read(BufReader::with_capacity(1 << 16, tap));
     let facts = facts(&log, signs);
     let checks = checks::checks(&log, &facts);

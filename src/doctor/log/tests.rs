@@ -20,7 +20,7 @@ fn rank(pid: u32, rank: u32, ranks: u32, variables: &[(&str, &str)], complete: b
     text
 }
 
-fn no_meaning(_: &str) -> Option<[String; 3]> {
+fn no_meaning(_: &str) -> Option<Meaning> {
     None
 }
 
@@ -162,12 +162,22 @@ fn warnings_stand_once_and_known_signs_tell_their_meaning() {
     let warn =
         |pid: u32, what: &str| format!("\n[2026-11-30 14:55:54] box:{pid}:{pid} [0] init.cc:9 NCCL WARN {what}\n");
     let meaning = |line: &str| {
-        line.contains("Duplicate GPU")
-            .then(|| ["two on one", "two ranks are on one GPU", "fewer ranks"].map(str::to_owned))
+        let known = |sign: &str, meaning: &str, next: &str, mild| {
+            let [sign, meaning, next] = [sign, meaning, next].map(str::to_owned);
+            Some(Meaning { sign, meaning, next, mild })
+        };
+        match () {
+            () if line.contains("Duplicate GPU") => {
+                known("two on one", "two ranks are on one GPU", "fewer ranks", false)
+            }
+            () if line.contains("hidden tree") => known("hidden", "the tree is hidden", "nothing", true),
+            () => None,
+        }
     };
     let text = [
         rank(10, 0, 1, &[], true),
         warn(10, "Duplicate GPU detected : rank 1"),
+        warn(10, "hidden tree"),
         warn(10, "odd"),
         warn(11, "odd"),
         "Duplicate GPU said by a program\n".to_owned(),
@@ -175,13 +185,14 @@ fn warnings_stand_once_and_known_signs_tell_their_meaning() {
     .concat();
     let checkup = look("server.log", text.as_bytes(), &meaning);
     let known: Vec<_> = checkup.checks.iter().filter(|check| check.name.starts_with("line")).collect();
-    assert_eq!(known.len(), 2, "{known:?}");
+    assert_eq!(known.len(), 3, "{known:?}");
     assert_eq!(
         (known[0].status, known[0].evidence[1].as_str(), known[0].next[0].as_str()),
         (Status::Fault, "two ranks are on one GPU", "fewer ranks")
     );
-    assert_eq!((known[1].status, known[1].evidence[0].as_str()), (Status::Warning, "odd (2 times)"));
-    assert_eq!(details(&checkup).signs.len(), 1, "what a program says of itself is no sign");
+    assert_eq!((known[1].status, known[1].evidence[1].as_str()), (Status::Warning, "the tree is hidden"));
+    assert_eq!((known[2].status, known[2].evidence[0].as_str()), (Status::Warning, "odd (2 times)"));
+    assert_eq!(details(&checkup).signs.len(), 2, "what a program says of itself is no sign");
 }
 
 #[test]

@@ -55,9 +55,26 @@ fn one_slow_pair_is_named_by_its_addresses() {
 }
 
 #[test]
-fn a_slow_pair_among_too_few_alike_is_not_called_slow() {
+fn of_two_pairs_alike_the_slower_is_named_and_held_against_the_other() {
     // Only two pairs are below one switch.
-    assert_eq!(struck(Way::P2p, &[(0, 1)], slow), []);
+    let findings = struck(Way::P2p, &[(0, 1)], slow);
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!((finding.trouble, finding.pairs.as_slice()), (Trouble::Slow, [(0, 1)].as_slice()));
+    // Half as fast; the other is 6% slower than this one was.
+    assert!(finding.text.ends_with("up to 1.9 times slower than the only other alike"), "{}", finding.text);
+    let a_little = |pair: &mut Pair| pair.all_reduce.latency_us = pair.all_reduce.latency_us.map(|time| time * 1.2);
+    assert_eq!(struck(Way::P2p, &[(0, 1)], a_little), []);
+}
+
+#[test]
+fn a_pair_without_its_like_is_called_nothing_and_told_of() {
+    let mut of = with_addresses();
+    assert_eq!(without_like(&of).count(), 0);
+    of.pairs.retain(|pair| (pair.a, pair.b) == (0, 1));
+    of.pairs.iter_mut().filter(|pair| pair.way == Way::P2p).for_each(slow);
+    assert_eq!((judge(&of), without_like(&of).count()), (Vec::new(), 2));
+    of.pairs.iter_mut().for_each(hung);
+    assert_eq!(without_like(&of).count(), 0, "of what did not complete nothing is expected");
 }
 
 #[test]

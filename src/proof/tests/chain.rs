@@ -31,6 +31,19 @@ fn one_rank_without_it_is_partly_and_named() {
 }
 
 #[test]
+fn values_that_differ_by_rank_are_no_one_setting_and_each_is_told() {
+    let proof = two_processes("NCCL_PROTO=LL", "NCCL_PROTO=Simple").proof("NCCL_PROTO");
+    assert_eq!((proof.state, proof.why.as_deref()), (State::DiffersByRank, Some("LL on rank 0; Simple on rank 1")));
+    assert_eq!((proof.value.as_str(), proof.lacking.as_slice()), ("LL", [].as_slice()));
+    assert!(proof.evidence.contains(&"seen: NCCL_PROTO=Simple in the environment of rank 1".to_owned()), "{proof:?}");
+    let mut by_rank = two_processes("NCCL_BUFFSIZE=1048576", "NCCL_BUFFSIZE=8388608");
+    by_rank.asked[0].origin = Origin::Rank;
+    let proof = by_rank.proof("NCCL_BUFFSIZE");
+    assert_eq!((proof.state, proof.value.as_str()), (State::DiffersByRank, "1048576|8388608"));
+    assert_eq!(proof.evidence[0], "asked: NCCL_BUFFSIZE=1048576|8388608 by --rank-env");
+}
+
+#[test]
 fn a_rank_that_used_something_else_lacks_it() {
     let simple = Used { protocol: Protocol::Simple, ..ring_ll() };
     let evidence = two_processes("NCCL_PROTO=LL", "NCCL_PROTO=LL");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::fixture;
 use crate::record::run::Run;
-use crate::record::visit::Outcome;
+use crate::record::visit::{Among, Checks, Outcome, WrongElement};
 
 /// A made-up run whose replicates have samples, as those of a journal do.
 fn run() -> Run {
@@ -217,4 +217,29 @@ fn a_visit_that_stands_twice_or_out_of_order_is_damage() {
         assert_eq!(error.kind(), Kind::Usage);
         assert!(error.message().contains("is damaged at byte"), "{error}");
     }
+}
+
+#[test]
+fn a_visit_takes_no_more_of_a_line_than_is_counted_for_it() {
+    let mut visit = run().visits.remove(0);
+    let wrong = WrongElement {
+        rank: 1023,
+        among: Among::Timed,
+        call: u32::MAX,
+        element: u64::MAX,
+        found: "-1.7976931348623157e308".into(),
+        expected: "-1.7976931348623157e308".into(),
+    };
+    for replicate in &mut visit.replicates {
+        (replicate.communicator, replicate.warm_up_calls) = (u32::MAX, u32::MAX);
+        (replicate.mean_us, replicate.median_us) = (1.2345678901234567e-5, 1.2345678901234567e-5);
+        replicate.checks = Checks { outputs: u64::MAX, wrong: u64::MAX, first_wrong: Some(wrong.clone()) };
+        replicate.samples_us = vec![1.2345678901234567e-5; 100];
+    }
+    let bytes = |visit: &Visit| serde_json::to_vec(visit).unwrap().len() as u64;
+    let whole = bytes(&visit);
+    let replicates = std::mem::take(&mut visit.replicates).len() as u64;
+    let counted = replicates * (REPLICATE + 100 * SAMPLE);
+    assert!(whole - bytes(&visit) <= counted, "{} of {counted} bytes", whole - bytes(&visit));
+    assert!(holds(24, 480) && !holds(1000, 10_000_000) && !holds(u64::MAX, 0));
 }

@@ -7,6 +7,7 @@
 mod axis;
 mod compare;
 mod connections;
+mod floor;
 mod forest;
 mod latency;
 mod page;
@@ -16,6 +17,7 @@ mod provenance;
 mod results;
 mod settings;
 mod shown;
+mod timings;
 
 use std::collections::HashSet;
 
@@ -118,6 +120,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
     let shown = Shown::of(run);
     let panels = panels(&shown, source.observed, id);
     let connections = connections::section(&shown, source.observed, id);
+    let (floor, timings) = (floor::section(&shown), timings::section(&shown));
     let wiring = run.header.provenance.topology.as_ref().filter(|topology| !topology.gpus.is_empty());
     html! {
         header {
@@ -128,7 +131,12 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             (tiles(&shown))
             (warnings(run))
             (page::facts(&head::lines(run)))
-            (contents(id, wiring.is_some() || connections.is_some(), panels.is_empty()))
+            (contents(id, &Parts {
+                panels: !panels.is_empty(),
+                floor: floor.is_some(),
+                topology: wiring.is_some() || connections.is_some(),
+                timings: timings.is_some(),
+            }))
             (page::left_out(&shown.left_out, "The files of the run have all of it: ncclsweep report --format csv or json."))
         }
         section {
@@ -167,6 +175,7 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
                 (panels::keys(&panels)) (panels::strips(&panels, Height::OfLevel))
             }
         }
+        @if let Some(floor) = &floor { section { h2 id={ (id) "-floor" } { "The floor" } (floor) } }
         @if wiring.is_some() || connections.is_some() {
             section {
                 h2 id={ (id) "-topology" } { "Topology" }
@@ -179,19 +188,30 @@ fn of_run(source: Source, id: &str, first: bool) -> Markup {
             }
         }
         section { h2 id={ (id) "-settings" } { "Proof of the settings" } (settings::section(&shown)) }
+        @if let Some(timings) = &timings { section { h2 id={ (id) "-time" } { "Where the time went" } (timings) } }
         section { h2 id={ (id) "-provenance" } { "Provenance" } (provenance::section(run)) }
     }
 }
 
-fn contents(id: &str, topology: bool, no_panels: bool) -> Markup {
+/// Sections that only some runs have.
+struct Parts {
+    panels: bool,
+    floor: bool,
+    topology: bool,
+    timings: bool,
+}
+
+fn contents(id: &str, parts: &Parts) -> Markup {
     let all = [
         ("results", "Results", true),
         ("ratios", "Ratios", true),
         ("latency", "Latency", true),
-        ("samples", "Samples", !no_panels),
-        ("rounds", "Rounds", !no_panels),
-        ("topology", "Topology", topology),
+        ("samples", "Samples", parts.panels),
+        ("rounds", "Rounds", parts.panels),
+        ("floor", "Floor", parts.floor),
+        ("topology", "Topology", parts.topology),
         ("settings", "Settings", true),
+        ("time", "Time", parts.timings),
         ("provenance", "Provenance", true),
     ];
     html! {

@@ -49,7 +49,7 @@ pub(super) fn section(shown: &Shown) -> Markup {
 }
 
 fn is_bad(state: State) -> bool {
-    matches!(state, State::Partly | State::Overridden | State::NotApplied)
+    state.is_lost()
 }
 
 fn colour(shown: &Shown, proofs: &ArmProofs) -> Option<usize> {
@@ -58,8 +58,15 @@ fn colour(shown: &Shown, proofs: &ArmProofs) -> Option<usize> {
 
 /// `5 applied, 1 no effect here`
 fn tally(proofs: &ArmProofs) -> Markup {
-    let states =
-        [State::Applied, State::NoEffectHere, State::Unverified, State::Partly, State::Overridden, State::NotApplied];
+    let states = [
+        State::Applied,
+        State::NoEffectHere,
+        State::Unverified,
+        State::Partly,
+        State::DiffersByRank,
+        State::Overridden,
+        State::NotApplied,
+    ];
     let count = |state: State| proofs.variables.iter().filter(|of| of.what.state == state).count();
     let told: Vec<String> = states
         .into_iter()
@@ -78,7 +85,7 @@ fn tone(state: State) -> Option<Tone> {
         State::Applied => Some(Tone::Good),
         State::NoEffectHere => None,
         State::Unverified => Some(Tone::Doubt),
-        State::Partly | State::Overridden | State::NotApplied => Some(Tone::Bad),
+        State::Partly | State::DiffersByRank | State::Overridden | State::NotApplied => Some(Tone::Bad),
     }
 }
 

@@ -173,3 +173,39 @@ fn a_headline_counts_over_all_modes() {
         "3 of 4 sets are faster than default everywhere; the quickest, a, is faster than default at 7168x1: 0.60 of its time"
     );
 }
+
+#[test]
+fn the_floor_stands_on_the_page_of_a_run_that_looked_for_it_and_on_no_other() {
+    use crate::record::floor::{CellFloor, EmptyKernel, FlagHop, Floor, Over};
+    let mut run = fixture::two_sets();
+    assert!(!page_of(&run).contains("The floor"));
+    run.floor = Some(Floor {
+        started: run.finished,
+        seconds: 1.0,
+        kernels: vec![EmptyKernel { gpu: 0, graph_us: 0.5, stream_us: 2.0, sync_us: 9.0 }],
+        hops: vec![FlagHop { gpus: [0, 1], over: Over::HostMemory, runs_us: vec![1.76], why: None }],
+        failed: None,
+    });
+    for cell in &mut run.cells {
+        (cell.median_us, cell.floor) = (Some(20.0), Some(CellFloor { ring_us: 5.0, one_shot_us: 2.0 }));
+    }
+    let page = page_of(&run);
+    for part in ["#r0-floor", "1.76 µs between GPU 0 and 1", "5.00 <span class=\"quiet\">(25%)</span>", "width=\"25%\""]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    check_nesting(&page);
+}
+
+#[test]
+fn the_time_of_a_visit_is_told_phase_by_phase() {
+    let mut run = fixture::two_sets();
+    for visit in &mut run.visits {
+        visit.seconds = 4.0;
+        visit.timings = crate::record::timings::Timings { exec: 1.0, teardown: 2.0, ..Default::default() };
+    }
+    let page = page_of(&run);
+    assert!(page.contains("Where the time went") && page.contains("2000 <span class=\"quiet\">(50%)</span>"), "{page}");
+    run.visits.iter_mut().for_each(|visit| visit.outcome = crate::record::visit::Outcome::Interrupted);
+    assert!(!page_of(&run).contains("Where the time went"), "no visit completed");
+}

@@ -47,6 +47,16 @@ fn a_pair_that_failed_has_no_figure_and_p2p_that_was_not_used_is_marked() {
 }
 
 #[test]
+fn a_pair_without_its_like_is_told_of_and_no_all_clear_is_given_for_it() {
+    let mut of = four();
+    of.pairs.retain(|pair| (pair.a, pair.b) == (0, 1) && pair.way == Way::P2p);
+    let words = shown(&of).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("alone GPUs 0 and 1 over P2P: no other pair is alike"), "{words}");
+    assert!(words.contains("verdict no pair hangs, no data is wrong") && !words.contains("slower"), "{words}");
+    assert!(!shown(&four()).contains("alone"));
+}
+
+#[test]
 fn a_run_that_was_stopped_gives_no_all_clear() {
     let of = Pairs { stopped: Some("GPU 0000:11:00.0 is gone".into()), ..four() };
     let text = shown(&of);

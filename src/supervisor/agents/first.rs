@@ -8,14 +8,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use super::message::{Facts, Left, Order, Report, What};
 use super::rendezvous::{Peer, Purpose, Rendezvous};
 use crate::error::{Error, Kind, Result};
+use crate::locks::lock;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::visit::Outcome;
+use crate::supervisor::awake::Awake;
 use crate::supervisor::visit::Planned;
 use crate::units;
 use crate::wire::{self, Event, Question, Received};
@@ -88,23 +90,31 @@ impl Others {
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(Self, Vec<Facts>)> {
-        let deadline = Instant::now() + limit;
+        let waiting = Awake::start();
         let mut come: BTreeMap<u32, (TcpStream, BufReader<TcpStream>, Facts)> = BTreeMap::new();
         while come.len() + 1 < of as usize {
             if interrupted() {
                 return Err(Error::new(Kind::Interrupted, "interrupted while waiting for the other agents"));
             }
-            if Instant::now() >= deadline {
+            if waiting.elapsed() >= limit {
                 let missing: Vec<String> = (1..of).filter(|a| !come.contains_key(a)).map(|a| a.to_string()).collect();
                 return Err(missed(&missing, of, limit, rendezvous.refused()));
             }
             let Some(Peer { purpose: Purpose::Orders { agent }, stream }) = rendezvous.next(GLANCE) else { continue };
-            // One that comes twice, or that nobody counted, is hung up on.
-            if (1..of).contains(&agent) && !come.contains_key(&agent) {
-                let (reader, facts) = hello(&stream).map_err(|error| {
-                    Error::new(Kind::Environment, format!("agent {agent} cannot take part")).because(error)
-                })?;
-                come.insert(agent, (stream, reader, facts));
+            if !(1..of).contains(&agent) || come.contains_key(&agent) {
+                refuse(&stream, agent, of);
+                continue;
+            }
+            let heard = hello(&stream);
+            waiting.count(HELLO);
+            match heard {
+                Ok(Some((reader, facts))) => _ = come.insert(agent, (stream, reader, facts)),
+                // While this process stood still it may have given up, and called again.
+                Ok(None) => {}
+                Err(error) => {
+                    let error = Error::new(Kind::Environment, format!("agent {agent} cannot take part")).because(error);
+                    return Err(error);
+                }
             }
         }
         let mut first = own;
@@ -134,7 +144,7 @@ impl Others {
             agent.expect(number, first_worker(plan, planned.arm, agent.index), sink);
             agent.order(&Order::Visit { number, plan: Box::new(plan.clone()), planned });
         }
-        let deadline = Instant::now() + limit;
+        let waiting = Awake::start();
         let mut links: BTreeMap<u32, TcpStream> = BTreeMap::new();
         while links.len() < self.agents.len() {
             if let Some(ended) = self.lost().or_else(|| self.not_started()) {
@@ -143,7 +153,7 @@ impl Others {
             if interrupted() || self.interrupted() {
                 return Err(Outcome::Interrupted);
             }
-            if Instant::now() >= deadline {
+            if waiting.elapsed() >= limit {
                 let late = self.agents.iter().find(|agent| !links.contains_key(&(agent.index as u32)));
                 late.inspect(|agent| {
                     agent.lose(format!("its workers did not come within {}", units::limit(limit.as_secs_f64())))
@@ -153,7 +163,11 @@ impl Others {
                 Some(Peer { purpose: Purpose::Ranks { agent, visit }, stream }) if visit == number => {
                     links.insert(agent, stream);
                 }
-                _ => {}
+                Some(Peer { purpose: Purpose::Orders { agent }, stream }) => {
+                    refuse(&stream, agent, self.agents.len() as u32 + 1);
+                }
+                // Of a visit that is over.
+                Some(Peer { purpose: Purpose::Ranks { .. }, .. }) | None => {}
             }
         }
         Ok(links.into_values().collect())
@@ -162,7 +176,7 @@ impl Others {
     /// Hands a question on to the workers.
     pub(crate) fn ask(&self, question: Question) {
         for agent in &self.agents {
-            agent.lock().asked = false;
+            agent.state().asked = false;
             agent.order(&Order::Ask(question));
         }
     }
@@ -170,7 +184,7 @@ impl Others {
     /// Gives up an agent that has not handed the last question on.
     pub(crate) fn give_up_deaf(&self) {
         for agent in &self.agents {
-            let deaf = !agent.lock().asked;
+            let deaf = !agent.state().asked;
             if deaf {
                 agent.lose("its agent does not answer".to_owned());
             }
@@ -181,7 +195,7 @@ impl Others {
     pub(crate) fn wait(&self, place: usize, limit: Duration, enough: &dyn Fn() -> bool) -> Option<ExitStatus> {
         let found = || {
             self.agents.iter().find_map(|agent| {
-                let state = agent.lock();
+                let state = agent.state();
                 let base = state.sink.as_ref().map(|(base, _)| *base)?;
                 state.gone.get(&place.checked_sub(base)?).copied().flatten()
             })
@@ -196,14 +210,14 @@ impl Others {
     }
 
     fn until(&self, limit: Duration, enough: &dyn Fn() -> bool, done: &dyn Fn() -> bool) -> bool {
-        let deadline = Instant::now() + limit;
+        let waiting = Awake::start();
         while !done() {
-            if Instant::now() >= deadline || enough() {
+            if waiting.elapsed() >= limit || enough() {
                 return false;
             }
             // Any of them may change next; the others are looked at soon enough.
             if let Some(agent) = self.agents.iter().find(|agent| !agent.has_ended()) {
-                let state = agent.lock();
+                let state = agent.state();
                 drop(agent.changed.wait_timeout(state, GLANCE));
             } else {
                 std::thread::sleep(GLANCE);
@@ -226,7 +240,7 @@ impl Others {
     /// Takes what the workers of the visit left.
     pub(crate) fn take_remains(&self) -> Vec<Remains> {
         let of = |agent: &Arc<Agent>| {
-            let (workers, output) = agent.lock().ended.take()?;
+            let (workers, output) = agent.state().ended.take()?;
             Some(Remains { name: agent.name.clone(), workers, output })
         };
         self.agents.iter().filter_map(of).collect()
@@ -235,7 +249,7 @@ impl Others {
     /// A host that is gone, and was not asked to go.
     pub(crate) fn lost(&self) -> Option<Outcome> {
         self.agents.iter().find_map(|agent| {
-            let state = agent.lock();
+            let state = agent.state();
             let what = state.lost.clone().filter(|_| !state.interrupted)?;
             Some(Outcome::HostLost { host: agent.name.clone(), what })
         })
@@ -243,19 +257,19 @@ impl Others {
 
     fn not_started(&self) -> Option<Outcome> {
         self.agents.iter().find_map(|agent| {
-            let message = agent.lock().not_started.clone()?;
+            let message = agent.state().not_started.clone()?;
             Some(Outcome::SpawnFailed { message: format!("on host {}: {message}", agent.name) })
         })
     }
 
     /// MiB that workers of a host wrote, when they had to be ended for it.
     pub(crate) fn flooded(&self) -> Option<u64> {
-        self.agents.iter().find_map(|agent| agent.lock().flooded)
+        self.agents.iter().find_map(|agent| agent.state().flooded)
     }
 
     /// Whether another agent was asked to end by its user.
     pub(crate) fn interrupted(&self) -> bool {
-        self.agents.iter().any(|agent| agent.lock().interrupted)
+        self.agents.iter().any(|agent| agent.state().interrupted)
     }
 }
 
@@ -264,7 +278,7 @@ impl Drop for Others {
     fn drop(&mut self) {
         self.agents.iter().for_each(|agent| agent.order(&Order::Quit));
         // They hang up when they go, before this one does: a launcher may end all when it sees the first end.
-        self.until(WRITE, &|| false, &|| self.agents.iter().all(|agent| agent.lock().lost.is_some()));
+        self.until(WRITE, &|| false, &|| self.agents.iter().all(|agent| agent.state().lost.is_some()));
     }
 }
 
@@ -294,7 +308,18 @@ fn ranks_of(ranks: &std::ops::Range<usize>) -> String {
     if ranks.len() == 1 { format!("rank {}", ranks.start) } else { format!("ranks {}-{}", ranks.start, ranks.end - 1) }
 }
 
-fn hello(stream: &TcpStream) -> std::io::Result<(BufReader<TcpStream>, Facts)> {
+/// Tells a caller that holds the token why it takes no part; one that is gone need not know.
+fn refuse(mut stream: &TcpStream, agent: u32, of: u32) {
+    let why = if agent < of {
+        format!("it has an agent {agent} already: two were started as that one")
+    } else {
+        format!("its run has {of} agents, and this is agent {agent}, counted from 0")
+    };
+    let _ = wire::send(&mut stream, &Order::Refused { why });
+}
+
+/// What an agent says first; nothing where it hung up.
+fn hello(stream: &TcpStream) -> std::io::Result<Option<(BufReader<TcpStream>, Facts)>> {
     stream.set_read_timeout(Some(HELLO))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let facts = match wire::receive(&mut reader)? {
@@ -304,10 +329,10 @@ fn hello(stream: &TcpStream) -> std::io::Result<(BufReader<TcpStream>, Facts)> {
         }
         Received::Message(_) => return Err(std::io::Error::other("it says something else")),
         Received::Garbage(what) => return Err(std::io::Error::other(what)),
-        Received::End => return Err(std::io::Error::other("it hung up")),
+        Received::End => return Ok(None),
     };
     stream.set_read_timeout(None)?;
-    Ok((reader, facts))
+    Ok(Some((reader, facts)))
 }
 
 impl Agent {
@@ -323,29 +348,29 @@ impl Agent {
         Ok(agent)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
     }
 
     fn lose(&self, why: String) {
-        self.lock().lost.get_or_insert(why);
+        self.state().lost.get_or_insert(why);
         self.changed.notify_all();
     }
 
     fn has_ended(&self) -> bool {
-        let state = self.lock();
+        let state = self.state();
         state.ended.is_some() || state.lost.is_some()
     }
 
     /// Forgets the visit before.
     fn expect(&self, number: u64, first_worker: usize, sink: &Sink) {
-        let mut state = self.lock();
+        let mut state = self.state();
         let (interrupted, lost) = (state.interrupted, state.lost.take());
         *state = State { number, sink: Some((first_worker, sink.clone())), interrupted, lost, ..State::default() };
     }
 
     fn order(&self, order: &Order) {
-        let mut stream = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = lock(&self.orders);
         let sent = wire::send(&mut *stream, order);
         drop(stream);
         if let Err(error) = sent {
@@ -365,7 +390,7 @@ impl Agent {
     }
 
     fn note(&self, report: Report) {
-        let mut state = self.lock();
+        let mut state = self.state();
         if let What::Interrupted = report.what {
             state.interrupted = true;
         }

@@ -27,7 +27,7 @@ struct Told {
 }
 
 /// The launchers, those that are the innermost first: `mpirun` inside an allocation of Slurm has both.
-const LAUNCHERS: [Told; 5] = [
+const LAUNCHERS: [Told; 6] = [
     Told {
         launcher: "Open MPI",
         names: [
@@ -38,6 +38,7 @@ const LAUNCHERS: [Told; 5] = [
         ],
     },
     Told { launcher: "MPICH", names: ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"] },
+    Told { launcher: "Cray PALS", names: ["PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"] },
     Told {
         launcher: "MVAPICH",
         names: ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
@@ -71,9 +72,17 @@ pub fn place(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Place>> {
         return Err(Error::usage(format!("{}={agent} of {}={of}", names[0], names[1]))
             .help("ranks count from 0; `--rendezvous none` measures without other agents"));
     }
-    let (local, local_of) = (number(names[2])?.unwrap_or(0), number(names[3])?);
-    let local_of = local_of.unwrap_or(1).max(local + 1);
-    Ok(Some(Place { agent, of, local, local_of, launcher }))
+    let (mut local, mut local_of) = (number(names[2])?, number(names[3])?);
+    // PMI tells ranks alone; who speaks it beside words of its own tells the rest in these, where they are of the same processes.
+    let others = LAUNCHERS.iter().filter(|other| other.launcher != *launcher).map(|other| other.names);
+    for [rank, size, on_host, of_host] in others {
+        let same = get(rank).is_some_and(|other| other == agent.to_string()) && number(size).ok().flatten() == Some(of);
+        if local.is_none() && same {
+            (local, local_of) = (number(on_host)?, number(of_host)?);
+        }
+    }
+    let local = local.unwrap_or(0);
+    Ok(Some(Place { agent, of, local, local_of: local_of.unwrap_or(1).max(local + 1), launcher }))
 }
 
 /// The address at which the agents meet, which is on the host of the first: host and port.
@@ -93,7 +102,10 @@ pub fn address(asked: Option<&str>, place: &Place, get: &dyn Fn(&str) -> Option<
         return Ok((node, port));
     }
     Err(Error::usage(format!("{} started {} agents and does not tell where the first is", place.launcher, place.of))
-        .help("--rendezvous HOST:PORT: an address of the first agent's host that the others reach"))
+        .help(
+            "--rendezvous HOST:PORT: an address of the first agent's host that the others reach; --rendezvous none measures on \
+             this host alone",
+        ))
 }
 
 /// `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`.
@@ -126,15 +138,17 @@ fn default_port(get: &dyn Fn(&str) -> Option<String>) -> u16 {
     PORTS.start + (hash % PORTS.len() as u64) as u16
 }
 
-/// The first host of a list of Slurm's: `node[03-04,7],login`, `gpu1`.
+/// The first host of a list of Slurm's: `node[03-04,7],login`, `gpu1`, `rack[1-2]node[5,7]-ib`.
 fn first_node(list: &str) -> Option<String> {
-    let end = list.find(['[', ',']).unwrap_or(list.len());
-    let name = &list[..end];
-    let number = match list[end..].strip_prefix('[') {
-        Some(numbers) => &numbers[..numbers.find(['-', ',', ']'])?],
-        None => "",
-    };
-    let node = format!("{name}{number}");
+    let (mut node, mut rest) = (String::new(), list);
+    loop {
+        let end = rest.find(['[', ',']).unwrap_or(rest.len());
+        node.push_str(&rest[..end]);
+        let Some(numbers) = rest[end..].strip_prefix('[') else { break };
+        let (numbers, behind) = numbers.split_once(']')?;
+        node.push_str(numbers.split(['-', ',']).next()?);
+        rest = behind;
+    }
     (!node.is_empty()).then_some(node)
 }
 
@@ -177,6 +191,20 @@ mod tests {
         ];
         assert_eq!(told(of(&srun)), Some((1, 2, 0, 1)));
         assert_eq!(told(of(&[("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")])), Some((1, 2, 1, 2)));
+        let pals = [("PMI_RANK", "5"), ("PMI_SIZE", "8"), ("PMI_LOCAL_RANK", "1"), ("PMI_LOCAL_SIZE", "4")];
+        assert_eq!(told(of(&pals)), Some((5, 8, 1, 4)));
+    }
+
+    #[test]
+    fn who_speaks_pmi_beside_words_of_its_own_tells_the_place_on_the_host_in_these() {
+        let with = |procid: &'static str| {
+            let pmi = [("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("SLURM_PROCID", procid)];
+            let step = [("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_LOCALID", "1"), ("SLURM_STEP_TASKS_PER_NODE", "2(x2)")];
+            let place = of(&[&pmi[..], &step[..]].concat()).unwrap();
+            (place.agent, place.of, place.local, place.local_of)
+        };
+        assert_eq!(with("3"), (3, 4, 1, 2), "srun --mpi=pmi2");
+        assert_eq!(with("0"), (3, 4, 0, 1), "a step that started something else");
     }
 
     #[test]
@@ -203,6 +231,8 @@ mod tests {
         let (node, port) = at(None, &[("SLURM_STEP_NODELIST", "gpu[03-04,9],x"), ("SLURM_JOB_ID", "77")]).unwrap();
         assert!(node == "gpu03" && PORTS.contains(&port));
         assert_eq!(first_node("login"), Some("login".into()));
+        assert_eq!(first_node("rack[1-2]node[05,7]-ib,x[2-3]"), Some("rack1node05-ib".into()));
+        assert_eq!((first_node("node[03"), first_node("")), (None, None));
         let one_host = Place { local_of: 4, ..place.clone() };
         assert_eq!(address(None, &one_host, &with(&[])).unwrap().0, "127.0.0.1");
         assert!(at(None, &[]).unwrap_err().next_step().unwrap().contains("--rendezvous HOST:PORT"));

@@ -26,6 +26,11 @@ pub enum Order {
     End,
     /// The run is over.
     Quit,
+    /// You take no part in this run.
+    Refused {
+        /// Why.
+        why: String,
+    },
 }
 
 /// What another agent says to the first.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use super::message::{Facts, Left, Order, Report, What};
-use super::rendezvous::{Purpose, connect};
+use super::rendezvous::{Purpose, connect, expect_reading};
 use super::token::Token;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Plan;
@@ -62,11 +62,13 @@ impl Agent<'_> {
         loop {
             match orders.recv_timeout(GLANCE) {
                 Ok(Order::Visit { number, plan, planned }) => {
+                    let _ = expect_reading(&stream, true);
                     if self.visit(&setup, &stream, &orders, number, &plan, planned) {
                         return Ok(());
                     }
                 }
                 Ok(Order::Quit) => return Ok(()),
+                Ok(Order::Refused { why }) => return Err(self.refused(why)),
                 Ok(Order::Ask(_) | Order::End) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -76,6 +78,13 @@ impl Agent<'_> {
                 return Err(Error::new(Kind::Interrupted, "interrupted; the first agent keeps the results"));
             }
         }
+    }
+
+    fn refused(&self, why: String) -> Error {
+        let (host, port) = self.at;
+        Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+            .because(std::io::Error::other(why))
+            .help("each process of a launcher is one agent: by hand, RANK counts from 0 and WORLD_SIZE is the same for all")
     }
 
     fn gone(&self) -> Error {
@@ -124,6 +133,8 @@ impl Agent<'_> {
             Left { rank: worker.job.ranks.start, status, log }
         };
         let ended = workers.iter().zip(statuses).map(left).collect();
+        // Logs may be more than fits between here and a first agent that is stopped. Its next order tells that it goes on.
+        let _ = expect_reading(stream, false);
         self.report(stream, number, What::Ended { workers: ended, output: last_lines(&output) });
         for (worker, pid) in workers.iter().zip(&part.pids) {
             worker.grant(*pid);
@@ -208,7 +219,8 @@ impl Part<'_> {
                 }
                 // The first agent begins no visit before it has heard of the end of the last.
                 Ok(Order::End | Order::Visit { .. }) => return false,
-                Ok(Order::Quit) => {
+                // Who was let in is refused no more.
+                Ok(Order::Quit | Order::Refused { .. }) => {
                     self.over = true;
                     return false;
                 }

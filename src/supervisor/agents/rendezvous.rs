@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::de::DeserializeOwned;
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{Nonce, Proof, Token, nonce};
 use crate::error::{Error, Kind, Result};
+use crate::locks::lock;
+use crate::supervisor::awake::Awake;
 use crate::wire;
 
 /// How long one side of an introduction may take for a word.
@@ -99,7 +101,10 @@ impl Rendezvous {
         let failed = |error: std::io::Error| {
             Error::new(Kind::Environment, format!("cannot listen for the other agents at {host}:{port}"))
                 .because(error)
-                .help("--rendezvous HOST:PORT names another address of this host")
+                .help(
+                    "another program may listen there, or another first agent: --rendezvous HOST:PORT names another port, \
+                     or address of this host",
+                )
         };
         let listener = TcpListener::bind((host, port)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -119,10 +124,6 @@ impl Rendezvous {
     pub fn refused(&self) -> Option<String> {
         lock(&self.refused).clone()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Hears every caller on a thread of its own, so that one who says nothing keeps nobody waiting.
@@ -170,29 +171,57 @@ pub fn connect(
     limit: Duration,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<TcpStream> {
-    let deadline = Instant::now() + limit;
-    let stream = loop {
-        match reach(host, port) {
-            Ok(stream) => break stream,
-            Err(_) if interrupted() => {
-                return Err(Error::new(Kind::Interrupted, "interrupted while looking for the first agent"));
+    let waiting = Awake::start();
+    loop {
+        // Looked at before an attempt, so that one follows a time in which this process was stopped.
+        let last = waiting.elapsed() >= limit;
+        let reached = reach(host, port);
+        waiting.count(WORD);
+        let failed = match reached {
+            Err(error) => Error::new(Kind::Environment, format!("cannot reach the first agent at {host}:{port}"))
+                .because(error)
+                .help("does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address"),
+            Ok(stream) => {
+                let introduced = introduce(&stream, token, purpose);
+                waiting.count(WORD);
+                let Err(error) = introduced else { return Ok(stream) };
+                let for_good = !is_passing(&error);
+                let error = refused(host, port, error);
+                if for_good {
+                    return Err(error);
+                }
+                error
             }
-            Err(_) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-            Err(error) => {
-                return Err(Error::new(Kind::Environment, format!("cannot reach the first agent at {host}:{port}"))
-                    .because(error)
-                    .help(
-                        "does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address",
-                    ));
-            }
+        };
+        if interrupted() {
+            return Err(Error::new(Kind::Interrupted, "interrupted while looking for the first agent"));
         }
-    };
-    introduce(&stream, token, purpose).map_err(|error| {
-        Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
-            .because(error)
-            .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
-    })?;
-    Ok(stream)
+        if last {
+            return Err(failed);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn refused(host: &str, port: u16, error: std::io::Error) -> Error {
+    if is_passing(&error) {
+        return Error::new(
+            Kind::Environment,
+            format!("what listens at {host}:{port} does not speak as a first agent does"),
+        )
+        .because(error)
+        .help("it is another program, or a first agent that is stopped; --rendezvous HOST:PORT names another address");
+    }
+    Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+        .because(error)
+        .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
+}
+
+/// Whether another attempt may end otherwise: the system takes calls for a first agent that is stopped, and one that has many
+/// callers hangs up.
+fn is_passing(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut | UnexpectedEof | WouldBlock)
 }
 
 fn reach(host: &str, port: u16) -> std::io::Result<TcpStream> {
@@ -237,8 +266,14 @@ fn settle(stream: &TcpStream) -> std::io::Result<()> {
     setsockopt(stream, sockopt::TcpKeepIdle, &IDLE)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &EVERY)?;
     setsockopt(stream, sockopt::TcpKeepCount, &PROBES)?;
-    setsockopt(stream, sockopt::TcpUserTimeout, &((IDLE + EVERY * PROBES) * 1000))?;
-    Ok(())
+    expect_reading(stream, true)
+}
+
+/// Whether the other end is taken for gone when it takes no data for a while. Its system takes some for a process that is stopped,
+/// and then no more, though it answers; without the expectation it alone counts whether that answers.
+pub(super) fn expect_reading(stream: &TcpStream, expected: bool) -> std::io::Result<()> {
+    let limit = if expected { (IDLE + EVERY * PROBES) * 1000 } else { 0 };
+    Ok(setsockopt(stream, sockopt::TcpUserTimeout, &limit)?)
 }
 
 fn say<T: Serialize>(mut to: &TcpStream, word: &T) -> std::io::Result<()> {
@@ -256,7 +291,10 @@ fn hear<T: DeserializeOwned>(from: &TcpStream) -> std::io::Result<T> {
             byte => line.push(byte),
         }
     }
-    Err(std::io::Error::other(if line.is_empty() { "it hung up" } else { "it is no agent" }))
+    Err(match line.is_empty() {
+        true => std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it hung up"),
+        false => std::io::Error::other("it is no agent"),
+    })
 }
 
 #[cfg(test)]
@@ -294,6 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_stopped_and_reads_nothing_is_not_taken_for_gone_where_that_is_said() {
+        let (rendezvous, port) = listening();
+        let stream = call(port, "the token of this run").unwrap();
+        let _peer = rendezvous.next(SOON).unwrap();
+        // The figure is half a minute; one that a test can wait for.
+        setsockopt(&stream, sockopt::TcpUserTimeout, &500).unwrap();
+        expect_reading(&stream, false).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let full = |_: &i32| (&stream).write(&[0; 1 << 16]).is_ok();
+        assert!((0..1000).take_while(full).count() < 1000, "it takes some data and then no more");
+        std::thread::sleep(Duration::from_millis(2500));
+        let written = (&stream).write(&[0; 1 << 16]).map_err(|error| error.kind());
+        assert!(matches!(written, Ok(_) | Err(std::io::ErrorKind::WouldBlock)), "{written:?}");
+    }
+
+    #[test]
     fn another_token_is_refused_on_both_sides() {
         let (rendezvous, port) = listening();
         let error = call(port, "the token of that run").unwrap_err();
@@ -315,6 +369,20 @@ mod tests {
     }
 
     #[test]
+    fn a_first_agent_that_hangs_up_or_is_not_there_yet_is_called_again_until_the_limit() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let hung_up = std::thread::spawn(move || (0..3).for_each(|_| drop(listener.accept().unwrap())));
+        let waiting = std::thread::scope(|scope| {
+            let caller = scope.spawn(|| call(port, "the token of this run"));
+            hung_up.join().unwrap();
+            let _rendezvous = Rendezvous::listen("127.0.0.1", port, token("the token of this run")).unwrap();
+            caller.join().unwrap()
+        });
+        waiting.unwrap();
+    }
+
+    #[test]
     fn a_first_agent_that_only_pretends_is_found_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -326,6 +394,16 @@ mod tests {
         });
         let error = call(port, "the token of this run").unwrap_err();
         assert!(std::error::Error::source(&error).unwrap().to_string().contains("does not hold the token"));
+    }
+
+    #[test]
+    fn a_first_agent_that_never_comes_is_looked_for_until_the_limit() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (at, purpose) = (("127.0.0.1", closed), Purpose::Orders { agent: 1 });
+        let limit = Duration::from_millis(300);
+        let begun = std::time::Instant::now();
+        let error = connect(at, &token("the token of this run"), purpose, limit, &|| false).unwrap_err();
+        assert!(error.message().contains("cannot reach") && begun.elapsed() >= limit, "{error}");
     }
 
     #[test]

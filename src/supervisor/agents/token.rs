@@ -40,7 +40,8 @@ impl Token {
             (None, Some(text)) => text,
             (None, None) => {
                 return Err(Error::usage("several agents need a token that only they hold").help(format!(
-                    "export {VARIABLE}=$(openssl rand -hex 16), and `mpirun -x {VARIABLE} …`; or --rendezvous-token-file FILE"
+                    "export {VARIABLE}=$(openssl rand -hex 16), and `mpirun -x {VARIABLE} …`; or --rendezvous-token-file FILE; \
+                     --rendezvous none measures without the others"
                 )));
             }
         };
