@@ -12,8 +12,10 @@ use crate::record::run::Cell;
 use crate::report::cells::{Group, figure, name};
 use crate::report::floor::{lines, reached};
 
-/// The floors and their dashes.
-const FLOORS: [(&str, &str, fn(&CellFloor) -> f64); 2] =
+/// Its name, its dashes, and what it is of a cell.
+type Kind = (&'static str, &'static str, fn(&CellFloor) -> f64);
+
+const FLOORS: [Kind; 2] =
     [("ring floor", "", |floor| floor.ring_us), ("one-shot floor", "dotted", |floor| floor.one_shot_us)];
 
 /// Hops, kernel and the tables of a run; nothing where no floor was looked for.

@@ -12,8 +12,11 @@ const HOSTS: usize = 64;
 /// Variables and files of which their difference is told.
 const DIFFERENCES: usize = 40;
 
+/// Its name, and what it is of a host.
+type Fact = (&'static str, fn(&Provenance) -> String);
+
 /// What is told of a host.
-const FACTS: [(&str, fn(&Provenance) -> String); 7] = [
+const FACTS: [Fact; 7] = [
     ("GPUs", |host| counted(&host.gpus)),
     ("driver", |host| host.driver.clone().unwrap_or_else(|| UNKNOWN.to_owned())),
     ("CUDA", |host| host.cuda.clone()),
