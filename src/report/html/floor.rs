@@ -47,7 +47,7 @@ fn drawing(shown: &Shown, group: &Group, id: &str) -> Option<Markup> {
 }
 
 /// A floor by size: the lowest of the sets, which differ where their ranks are connected over different memory.
-fn bound(shown: &Shown, group: &Group, (floor, class, micros): (&str, &'static str, fn(&CellFloor) -> f64)) -> Bound {
+fn bound(shown: &Shown, group: &Group, (floor, class, micros): Kind) -> Bound {
     let cases = &shown.run.header.plan.cases;
     let mut differ = false;
     let mut points: Vec<(u64, f64)> = Vec::new();
