@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::record::floor::CellFloor;
 use crate::record::run::{Cell, Run, Verdict};
 use crate::report::cells::{Group, NONE, arms, figure, find, groups, interval, name};
 use crate::report::conclusion::{percent, sentences};
@@ -64,26 +65,24 @@ fn floor(out: &mut String, run: &Run) {
     out.push_str("\n### floor: steps alone, without the bytes of the message\n\n");
     list(out, floor_lines(measured));
     for group in groups(&run.header.plan.cases) {
-        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| cell.floor.is_some()).collect();
-        let rows = group.cases.iter().flat_map(|at| cells.iter().filter(move |cell| cell.case == *at));
-        let rows: Vec<&&Cell> = rows.collect();
+        let of_case = |at: &usize| {
+            let at = *at;
+            run.cells.iter().filter(move |cell| cell.case == at).filter_map(|cell| Some((cell, cell.floor.as_ref()?)))
+        };
+        let rows: Vec<(&Cell, &CellFloor)> = group.cases.iter().flat_map(of_case).collect();
         if rows.is_empty() {
             continue;
         }
         let _ = writeln!(out, "\n{}\n", group.title());
         out.push_str("| size | bytes | set | median µs | ring floor µs | reached | one-shot floor µs | reached |\n");
         out.push_str("|--:|--:|:--|--:|--:|--:|--:|--:|\n");
-        for cell in rows {
+        for (cell, floor) in rows {
             let case = &run.header.plan.cases[cell.case];
-            let floors = cell.floor.as_ref().map(|floor| [floor.ring_us, floor.one_shot_us]);
-            let floors = floors
-                .into_iter()
-                .flatten()
-                .map(|micros| format!("{} | {}", figure(Some(micros)), reached(cell, Some(micros))));
-            let floors: Vec<String> = floors.collect();
+            let beside = |micros| format!("{} | {}", figure(Some(micros)), reached(cell, Some(micros)));
+            let (ring, one_shot) = (beside(floor.ring_us), beside(floor.one_shot_us));
             let (set, median) = (escape(&name(run, cell.arm)), figure(cell.median_us));
-            let _ =
-                writeln!(out, "| {} | {} | {set} | {median} | {} |", case.label(), case.bytes().0, floors.join(" | "));
+            let (label, bytes) = (case.label(), case.bytes().0);
+            let _ = writeln!(out, "| {label} | {bytes} | {set} | {median} | {ring} | {one_shot} |");
         }
     }
 }
