@@ -1,20 +1,19 @@
 //! The first agent's view of the others: who they are, what they report, and whether they are still there.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::BufReader;
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::message::{Facts, Left, Order, Report, What};
+use super::agent::{Agent, HELLO, WRITE, hello};
+use super::message::{Facts, Left, Order};
 use super::rendezvous::{Peer, Purpose, Rendezvous};
 use crate::error::{Error, Kind, Result};
-use crate::locks::lock;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::visit::Outcome;
 use crate::supervisor::awake::Awake;
@@ -22,10 +21,6 @@ use crate::supervisor::visit::Planned;
 use crate::units;
 use crate::wire::{self, Event, Question, Received};
 
-/// How long an agent that was let in may take to say what it has.
-const HELLO: Duration = Duration::from_secs(30);
-/// How long an order may take to be written: longer, and nobody reads it.
-const WRITE: Duration = Duration::from_secs(10);
 /// Between two looks at what else may have happened.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -38,37 +33,6 @@ pub struct Others {
     rendezvous: Rendezvous,
     agents: Vec<Arc<Agent>>,
     number: AtomicU64,
-}
-
-/// One of them.
-struct Agent {
-    /// Which it is, counted from 1: the first agent is 0.
-    index: usize,
-    /// Its host and ranks, as messages name it.
-    name: String,
-    orders: Mutex<TcpStream>,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl fmt::Debug for Agent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Agent({})", self.name)
-    }
-}
-
-/// What is known of an agent. All but the last two are of the visit under way.
-#[derive(Default)]
-struct State {
-    number: u64,
-    sink: Option<(usize, Sink)>,
-    gone: BTreeMap<usize, Option<i32>>,
-    ended: Option<(Vec<Left>, Vec<String>)>,
-    not_started: Option<String>,
-    flooded: Option<u64>,
-    asked: bool,
-    interrupted: bool,
-    lost: Option<String>,
 }
 
 /// What the workers of an agent left after a visit.
@@ -316,112 +280,4 @@ fn refuse(mut stream: &TcpStream, agent: u32, of: u32) {
         format!("its run has {of} agents, and this is agent {agent}, counted from 0")
     };
     let _ = wire::send(&mut stream, &Order::Refused { why });
-}
-
-/// What an agent says first; nothing where it hung up.
-fn hello(stream: &TcpStream) -> std::io::Result<Option<(BufReader<TcpStream>, Facts)>> {
-    stream.set_read_timeout(Some(HELLO))?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let facts = match wire::receive(&mut reader)? {
-        Received::Message(Report { what: What::Hello(facts), .. }) => *facts,
-        Received::Message(Report { what: What::NotStarted { message }, .. }) => {
-            return Err(std::io::Error::other(message));
-        }
-        Received::Message(_) => return Err(std::io::Error::other("it says something else")),
-        Received::Garbage(what) => return Err(std::io::Error::other(what)),
-        Received::End => return Ok(None),
-    };
-    stream.set_read_timeout(None)?;
-    Ok(Some((reader, facts)))
-}
-
-impl Agent {
-    /// An agent that is listened to from a thread of its own.
-    fn follow(index: usize, name: String, orders: TcpStream, reports: BufReader<TcpStream>) -> Result<Arc<Self>> {
-        orders
-            .set_write_timeout(Some(WRITE))
-            .map_err(|error| Error::new(Kind::Environment, format!("cannot talk to agent {index}")).because(error))?;
-        let (orders, state) = (Mutex::new(orders), Mutex::default());
-        let agent = Arc::new(Self { index, name, orders, state, changed: Condvar::new() });
-        let heard = Arc::clone(&agent);
-        std::thread::spawn(move || heard.listen(reports));
-        Ok(agent)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    fn lose(&self, why: String) {
-        self.state().lost.get_or_insert(why);
-        self.changed.notify_all();
-    }
-
-    fn has_ended(&self) -> bool {
-        let state = self.state();
-        state.ended.is_some() || state.lost.is_some()
-    }
-
-    /// Forgets the visit before.
-    fn expect(&self, number: u64, first_worker: usize, sink: &Sink) {
-        let mut state = self.state();
-        let (interrupted, lost) = (state.interrupted, state.lost.take());
-        *state = State { number, sink: Some((first_worker, sink.clone())), interrupted, lost, ..State::default() };
-    }
-
-    fn order(&self, order: &Order) {
-        let mut stream = lock(&self.orders);
-        let sent = wire::send(&mut *stream, order);
-        drop(stream);
-        if let Err(error) = sent {
-            self.lose(format!("the connection to its agent is gone: {error}"));
-        }
-    }
-
-    fn listen(&self, mut reports: BufReader<TcpStream>) {
-        loop {
-            match wire::receive::<Report>(&mut reports) {
-                Ok(Received::Message(report)) => self.note(report),
-                Ok(Received::Garbage(what)) => return self.lose(format!("its agent broke the protocol: {what}")),
-                Ok(Received::End) => return self.lose("its agent is gone".to_owned()),
-                Err(error) => return self.lose(format!("the connection to its agent is gone: {error}")),
-            }
-        }
-    }
-
-    fn note(&self, report: Report) {
-        let mut state = self.state();
-        if let What::Interrupted = report.what {
-            state.interrupted = true;
-        }
-        // What is left of an earlier visit.
-        if report.visit != state.number {
-            return;
-        }
-        let say = |worker: usize, received: Received<Event>| {
-            if let Some((first, sink)) = &state.sink {
-                // A crew that is gone listens no more.
-                let _ = sink.send((first.saturating_add(worker), received));
-            }
-        };
-        match report.what {
-            What::Heard { worker, event } => say(worker, Received::Message(*event)),
-            What::Garbage { worker, said } => say(worker, Received::Garbage(said)),
-            What::Silent { worker, status } => {
-                say(worker, Received::End);
-                state.gone.insert(worker, status);
-            }
-            What::NotStarted { message } => state.not_started = Some(message),
-            What::Flooded { mib } => state.flooded = Some(mib),
-            What::Asked => state.asked = true,
-            What::Ended { workers, output } => {
-                let gone = workers.iter().enumerate().map(|(worker, left)| (worker, left.status));
-                state.gone.extend(gone.collect::<Vec<_>>());
-                state.ended = Some((workers, output));
-            }
-            What::Hello(_) | What::Interrupted => {}
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
 }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+mod agent;
 pub mod alike;
 pub mod first;
 pub mod launcher;
