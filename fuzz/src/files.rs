@@ -89,7 +89,7 @@ pub fn run_json(input: &[u8]) {
 }
 
 fn shown(run: &Run) {
-    let stored = Stored { place: "run".to_owned(), folder: None, run: run.clone(), tally: Tally::default() };
+    let stored = Stored { place: "run".to_owned(), folder: None, run: run.clone() };
     for format in Format::ALL {
         let runs = std::slice::from_ref(&stored);
         report::write(runs, format, Style::default(), &mut Vec::new()).expect("a run can be shown");

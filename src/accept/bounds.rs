@@ -9,7 +9,7 @@ use crate::compare;
 use crate::error::Result;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::run::{Cell, Verdict};
-use crate::record::stored::Stored;
+use crate::record::stored::{Stored, Tallied};
 use crate::stats::{self, Looks, Pair, Tolerance};
 use crate::units::{Micros, significant};
 
@@ -47,7 +47,7 @@ fn at_most(bound: f64, interval: Option<[f64; 2]>) -> Outcome {
 }
 
 /// The cells that a requirement is about, with the index of the case; and its name as a line of the report.
-fn chosen<'a>(run: &'a Stored, cells: &Cells) -> Vec<&'a Cell> {
+fn chosen<'a>(run: &'a Tallied, cells: &Cells) -> Vec<&'a Cell> {
     let plan = &run.run.header.plan;
     let holds = |case: &Case| {
         let sizes = cells.sizes.as_ref().and_then(|sizes| sizes.sizes(case.dtype).ok());
@@ -77,7 +77,7 @@ fn absent(kind: &'static str, cells: &Cells, bound: String) -> Judged {
 }
 
 /// Why a cell's figures are not those of its set.
-fn unusable(run: &Stored, cell: &Cell) -> Option<String> {
+fn unusable(run: &Tallied, cell: &Cell) -> Option<String> {
     match () {
         () if cell.wrong_outputs > 0 => {
             Some(format!("{} of {} outputs are wrong", cell.wrong_outputs, cell.checked_outputs))
@@ -90,7 +90,7 @@ fn unusable(run: &Stored, cell: &Cell) -> Option<String> {
 }
 
 /// A line for each cell and quantile.
-pub(super) fn latency(run: &Stored, latency: &Latency, tails: &Tails) -> Vec<Judged> {
+pub(super) fn latency(run: &Tallied, latency: &Latency, tails: &Tails) -> Vec<Judged> {
     let cells = chosen(run, &latency.cells);
     if cells.is_empty() {
         let bound = |(quantile, bound): &(Quantile, f64)| format!("{quantile} ≤ {}", Micros(*bound));
@@ -100,7 +100,7 @@ pub(super) fn latency(run: &Stored, latency: &Latency, tails: &Tails) -> Vec<Jud
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-fn time(run: &Stored, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tails) -> Judged {
+fn time(run: &Tallied, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tails) -> Judged {
     let name = format!("{} {quantile}", label(&run.run.header.plan, cell.arm, cell.case));
     let judged = |outcome| Judged::new("latency", name.clone(), format!("≤ {}", Micros(bound)), outcome);
     if let Some(why) = unusable(run, cell) {
@@ -126,7 +126,7 @@ fn time(run: &Stored, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tails
 }
 
 /// A line for each cell.
-pub(super) fn speedup(run: &Stored, speedup: &Speedup) -> Result<Vec<Judged>> {
+pub(super) fn speedup(run: &Tallied, speedup: &Speedup) -> Result<Vec<Judged>> {
     let plan = &run.run.header.plan;
     let bound = format!("≥ {}× {}", significant(speedup.at_least), speedup.over);
     let cells = chosen(run, &speedup.cells);
@@ -140,18 +140,12 @@ pub(super) fn speedup(run: &Stored, speedup: &Speedup) -> Result<Vec<Judged>> {
         run.run.cells.iter().find(same)
     };
     let levels = |cell: &Cell| run.tally.cell(cell.arm, cell.case);
-    let own = cells.iter().map(|cell| levels(cell)).collect::<Result<Vec<_>>>()?;
-    let none = stats::Cell::new(Vec::new())?;
-    let over =
-        cells.iter().map(|cell| slower(cell).map_or_else(|| Ok(none.clone()), levels)).collect::<Result<Vec<_>>>()?;
+    let none = stats::Cell::none();
     let modes = plan.modes();
     let kin = |cell: &Cell| modes.iter().position(|mode| *mode == cell.mode).unwrap_or(0) as u32;
-    let pairs: Vec<Pair> = own
-        .iter()
-        .zip(&over)
-        .zip(&cells)
-        .map(|((candidate, baseline), cell)| Pair { baseline, candidate, kin: kin(cell) })
-        .collect();
+    let pair =
+        |cell: &&Cell| Pair { baseline: slower(cell).map_or(&none, levels), candidate: levels(cell), kin: kin(cell) };
+    let pairs: Vec<Pair> = cells.iter().map(pair).collect();
     // Only ratios and intervals are taken from it; its verdicts answer another question.
     let how = stats::Plan { tolerance: Tolerance::new(plan.tolerance)?, looks: Looks::Once, error: stats::Plan::ERROR };
     let rounds = run.tally.complete_rounds(plan);
@@ -164,7 +158,7 @@ pub(super) fn speedup(run: &Stored, speedup: &Speedup) -> Result<Vec<Judged>> {
 }
 
 fn faster(
-    run: &Stored,
+    run: &Tallied,
     wanted: &Speedup,
     cell: &Cell,
     over: Option<&Cell>,

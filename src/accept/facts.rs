@@ -6,7 +6,7 @@ use super::{Judged, Outcome};
 use crate::gpu::nvml::GpuState;
 use crate::record::drift::{self, Conditions};
 use crate::record::run::{Applied, Cell};
-use crate::record::stored::Stored;
+use crate::record::stored::Tallied;
 use crate::units::{count, plural};
 
 fn pass_if(holds: bool) -> Outcome {
@@ -14,7 +14,7 @@ fn pass_if(holds: bool) -> Outcome {
 }
 
 /// Every visit ended as it should: required of every box.
-pub(super) fn visits(run: &Stored) -> Judged {
+pub(super) fn visits(run: &Tallied) -> Judged {
     let visits = &run.run.visits;
     let failed: Vec<_> = visits.iter().filter(|visit| !visit.outcome.is_completed()).collect();
     let outcome = if visits.is_empty() { Outcome::NotMeasured } else { pass_if(failed.is_empty()) };
@@ -26,12 +26,12 @@ pub(super) fn visits(run: &Stored) -> Judged {
     }
 }
 
-pub(super) fn gpus(run: &Stored, wanted: u32) -> Judged {
+pub(super) fn gpus(run: &Tallied, wanted: u32) -> Judged {
     let have = run.run.header.provenance.gpus.len();
     Judged::new("gpus", "GPUs", wanted.to_string(), pass_if(have == wanted as usize)).found(have.to_string())
 }
 
-pub(super) fn gpu_name(run: &Stored, wanted: &str) -> Judged {
+pub(super) fn gpu_name(run: &Tallied, wanted: &str) -> Judged {
     /// Cards named one by one.
     const NAMED: usize = 3;
     let gpus = &run.run.header.provenance.gpus;
@@ -47,7 +47,7 @@ pub(super) fn gpu_name(run: &Stored, wanted: &str) -> Judged {
 }
 
 /// By GPU, all states that NVML gave before and after visits.
-fn states(run: &Stored) -> BTreeMap<usize, Vec<&GpuState>> {
+fn states<'a>(run: &'a Tallied) -> BTreeMap<usize, Vec<&'a GpuState>> {
     let mut states: BTreeMap<usize, Vec<&GpuState>> = BTreeMap::new();
     for visit in &run.run.visits {
         for (gpu, (before, after)) in drift::states(visit) {
@@ -58,20 +58,20 @@ fn states(run: &Stored) -> BTreeMap<usize, Vec<&GpuState>> {
 }
 
 /// An idle link runs at a lower generation to save power, so the highest counts.
-pub(super) fn link_generation(run: &Stored, least: u32) -> Judged {
+pub(super) fn link_generation(run: &Tallied, least: u32) -> Judged {
     link(run, ("PCIe generation of every link", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_generation).max()
     })
 }
 
 /// A width is not lowered to save power, so the narrowest counts.
-pub(super) fn link_width(run: &Stored, least: u32) -> Judged {
+pub(super) fn link_width(run: &Tallied, least: u32) -> Judged {
     link(run, ("PCIe lanes of every link", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_width).min()
     })
 }
 
-fn link(run: &Stored, (what, bound): (&str, String), least: u32, of: fn(&[&GpuState]) -> Option<u32>) -> Judged {
+fn link(run: &Tallied, (what, bound): (&str, String), least: u32, of: fn(&[&GpuState]) -> Option<u32>) -> Judged {
     let gpus = run.run.header.provenance.gpus.len();
     let known: BTreeMap<usize, u32> =
         states(run).into_iter().filter_map(|(gpu, states)| Some((gpu, of(&states)?))).collect();
@@ -92,7 +92,7 @@ fn link(run: &Stored, (what, bound): (&str, String), least: u32, of: fn(&[&GpuSt
     }
 }
 
-pub(super) fn checked_outputs(run: &Stored, least: u64) -> Judged {
+pub(super) fn checked_outputs(run: &Tallied, least: u64) -> Judged {
     let (checked, wrong) = run
         .run
         .cells
@@ -115,7 +115,7 @@ pub(super) fn checked_outputs(run: &Stored, least: u64) -> Judged {
     }
 }
 
-fn first_wrong(run: &Stored) -> Option<String> {
+fn first_wrong(run: &Tallied) -> Option<String> {
     let cell = run.run.cells.iter().find(|cell| cell.wrong_outputs > 0)?;
     let case = &run.run.header.plan.cases[cell.case];
     let place = format!("{} at {case}", run.run.header.plan.arm_name(cell.arm));
@@ -124,7 +124,7 @@ fn first_wrong(run: &Stored) -> Option<String> {
     Some(format!("{place}: rank {rank}, element {element} is {}, not {}", wrong.found, wrong.expected))
 }
 
-pub(super) fn applied(run: &Stored, set: &str) -> Judged {
+pub(super) fn applied(run: &Tallied, set: &str) -> Judged {
     let cells: Vec<&Cell> = run.run.cells.iter().filter(|cell| cell.set == set).collect();
     let held = cells.iter().filter(|cell| cell.applied == Applied::Applied).count();
     let lost = |cell: &&&Cell| cell.applied.is_lost();
@@ -143,7 +143,7 @@ pub(super) fn applied(run: &Stored, set: &str) -> Judged {
 }
 
 /// `NCCL_PROTO not applied, NCCL_ALGO partly`.
-fn blocking(run: &Stored, set: &str) -> String {
+fn blocking(run: &Tallied, set: &str) -> String {
     let proofs = run.run.proofs.iter().filter(|proofs| proofs.set == set);
     let cases = 0..run.run.header.plan.cases.len();
     let blocking = proofs.flat_map(|proofs| cases.clone().flat_map(|case| proofs.blocking(case)));
@@ -152,13 +152,13 @@ fn blocking(run: &Stored, set: &str) -> String {
 }
 
 /// What NVML said during all visits, by arm; nothing when it said nothing of some GPU.
-fn conditions(run: &Stored) -> Option<Vec<&Conditions>> {
+fn conditions<'a>(run: &'a Tallied) -> Option<Vec<&'a Conditions>> {
     let told = states(run).len();
     let arms = run.run.header.plan.arms().filter_map(|arm| run.tally.conditions(arm));
     (told > 0 && told == run.run.header.provenance.gpus.len()).then(|| arms.collect())
 }
 
-pub(super) fn no_throttling(run: &Stored) -> Judged {
+pub(super) fn no_throttling(run: &Tallied) -> Judged {
     let judged = |outcome| Judged::new("throttling", "GPUs throttled", "none", outcome);
     let Some(arms) = conditions(run) else {
         return judged(Outcome::NotMeasured).because("NVML did not tell the state of every GPU");
@@ -175,7 +175,7 @@ pub(super) fn no_throttling(run: &Stored) -> Judged {
     found.because(format!("GPU {}: {}", numbers.join(", "), reasons.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
-pub(super) fn no_replays(run: &Stored) -> Judged {
+pub(super) fn no_replays(run: &Tallied) -> Judged {
     let judged = |outcome| Judged::new("link", "packets that PCIe links repeated", "0", outcome);
     let told = states(run).values().all(|states| states.iter().all(|state| state.pcie_replays.is_some()));
     let Some(arms) = conditions(run).filter(|_| told) else {

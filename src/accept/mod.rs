@@ -119,20 +119,21 @@ impl Acceptance {
 ///
 /// An error when the golden run must not be compared with this one.
 pub fn judge(plan: &AcceptPlan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
-    let mut requirements = vec![facts::visits(run)];
+    let of = &run.tallied()?;
+    let mut requirements = vec![facts::visits(of)];
     let tails = bounds::Tails::of(plan, run)?;
     for requirement in &plan.requirements {
         match requirement {
-            Requirement::Gpus(count) => requirements.push(facts::gpus(run, *count)),
-            Requirement::GpuName(name) => requirements.push(facts::gpu_name(run, name)),
-            Requirement::LinkGeneration(least) => requirements.push(facts::link_generation(run, *least)),
-            Requirement::LinkWidth(least) => requirements.push(facts::link_width(run, *least)),
-            Requirement::CheckedOutputs(least) => requirements.push(facts::checked_outputs(run, *least)),
-            Requirement::Applied(set) => requirements.push(facts::applied(run, set)),
-            Requirement::NoThrottling => requirements.push(facts::no_throttling(run)),
-            Requirement::NoReplays => requirements.push(facts::no_replays(run)),
-            Requirement::Latency(latency) => requirements.extend(bounds::latency(run, latency, &tails)),
-            Requirement::Speedup(speedup) => requirements.extend(bounds::speedup(run, speedup)?),
+            Requirement::Gpus(count) => requirements.push(facts::gpus(of, *count)),
+            Requirement::GpuName(name) => requirements.push(facts::gpu_name(of, name)),
+            Requirement::LinkGeneration(least) => requirements.push(facts::link_generation(of, *least)),
+            Requirement::LinkWidth(least) => requirements.push(facts::link_width(of, *least)),
+            Requirement::CheckedOutputs(least) => requirements.push(facts::checked_outputs(of, *least)),
+            Requirement::Applied(set) => requirements.push(facts::applied(of, set)),
+            Requirement::NoThrottling => requirements.push(facts::no_throttling(of)),
+            Requirement::NoReplays => requirements.push(facts::no_replays(of)),
+            Requirement::Latency(latency) => requirements.extend(bounds::latency(of, latency, &tails)),
+            Requirement::Speedup(speedup) => requirements.extend(bounds::speedup(of, speedup)?),
             Requirement::Golden(wanted) => requirements.extend(bounds::golden(run, wanted, golden)?),
         }
     }

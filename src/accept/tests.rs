@@ -3,7 +3,6 @@ use crate::error::Kind;
 use crate::gpu::nvml::GpuState;
 use crate::record::fixture::{stored, two_sets};
 use crate::record::run::Applied;
-use crate::record::summary::Tally;
 use crate::record::visit::Outcome as Ending;
 
 /// `sizes` as the fixture has them, and its sets.
@@ -18,12 +17,10 @@ fn run() -> Stored {
     stored(two_sets(), 1, |_, _| 1.0)
 }
 
-/// The run with this done to it, and its tally made again.
+/// The run with this done to it.
 fn altered(alter: impl FnOnce(&mut Stored)) -> Stored {
     let mut run = run();
     alter(&mut run);
-    run.tally = Tally::default();
-    run.run.visits.iter().for_each(|visit| run.tally.add(visit).unwrap());
     run
 }
 

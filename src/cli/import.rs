@@ -71,7 +71,7 @@ pub fn run(args: &Import) -> Result<Exit> {
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
     let place = folder.display().to_string();
-    let mut stored = Stored { place: place.clone(), folder: Some(folder), run, tally };
+    let mut stored = Stored { place: place.clone(), folder: Some(folder), run };
     if args.format == Format::Json {
         stored.complete_visits()?;
     }

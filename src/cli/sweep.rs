@@ -94,8 +94,6 @@ pub struct Measured {
     pub folder: PathBuf,
     /// Its document.
     pub run: Run,
-    /// The values behind it.
-    pub tally: Tally,
     /// Why it ended.
     pub ended: Ended,
 }
@@ -104,7 +102,7 @@ impl Measured {
     /// As it would be read back.
     pub fn stored(self) -> Stored {
         let place = self.folder.display().to_string();
-        Stored { place, folder: Some(self.folder), run: self.run, tally: self.tally }
+        Stored { place, folder: Some(self.folder), run: self.run }
     }
 }
 
@@ -152,6 +150,8 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
+    // What follows needs the values no more, and memory of its own.
+    drop(tally);
     run.warnings.splice(0..0, warnings);
     if let Ended::Sick(sick) = &ended {
         terminal::note(format!("the sweep stopped: {}", sick.what));
@@ -159,7 +159,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     }
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
-    Ok(Measured { folder, run, tally, ended })
+    Ok(Measured { folder, run, ended })
 }
 
 /// Makes the visits, and when that is asked for tries the pairs of sets that failed.

@@ -13,13 +13,13 @@ use crate::proof::why::Chosen;
 use crate::record::drift;
 use crate::record::redact::HOST;
 use crate::record::run::{ConfFile, Header, LibraryFacts, Provenance, UNKNOWN};
-use crate::record::stored::Stored;
+use crate::record::stored::Tallied;
 
 /// Cases named one by one.
 const NAMED: usize = 3;
 
 /// All changes, in the order of [`Topic`].
-pub(super) fn changes(old: &Stored, new: &Stored, matching: &Matching) -> Vec<Change> {
+pub(super) fn changes(old: &Tallied, new: &Tallied, matching: &Matching) -> Vec<Change> {
     let (before, after) = (&old.run.header, &new.run.header);
     let imported = [before, after].iter().any(|header| header.provenance.imported.is_some());
     let mut found = Changes { found: Vec::new(), imported };
@@ -107,7 +107,7 @@ impl Changes {
         }
     }
 
-    fn links(&mut self, old: &Stored, new: &Stored) {
+    fn links(&mut self, old: &Tallied, new: &Tallied) {
         let (before, after) = (links(old), links(new));
         let mut alike: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (gpu, link) in &after {
@@ -121,7 +121,7 @@ impl Changes {
     }
 
     /// Hops of a flag (`--floor`), where the runs of one are all above those of the other: else it may be chance.
-    fn hops(&mut self, old: &Stored, new: &Stored) {
+    fn hops(&mut self, old: &Tallied, new: &Tallied) {
         let Some((before, after)) = old.run.floor.as_ref().zip(new.run.floor.as_ref()) else { return };
         for hop in &after.hops {
             let Some(was) = before.hops.iter().find(|was| (was.gpus, was.over) == (hop.gpus, hop.over)) else {
@@ -148,7 +148,7 @@ impl Changes {
     }
 
     /// Clocks, of the first arm that both runs have.
-    fn clocks(&mut self, old: &Stored, new: &Stored, matching: &Matching) {
+    fn clocks(&mut self, old: &Tallied, new: &Tallied, matching: &Matching) {
         let Some(((before, _), (after, _))) = matching.both.first() else { return };
         let both = old.tally.conditions(*before).zip(new.tally.conditions(*after));
         if let Some((gpu, now, was)) = both.and_then(|(old, new)| new.other_clock(old)) {
@@ -200,8 +200,8 @@ impl Changes {
         }
     }
 
-    fn applied(&mut self, old: &Stored, new: &Stored, matching: &Matching) {
-        let states = |stored: &Stored| -> BTreeMap<(Arm, usize), String> {
+    fn applied(&mut self, old: &Tallied, new: &Tallied, matching: &Matching) {
+        let states = |stored: &Tallied| -> BTreeMap<(Arm, usize), String> {
             stored.run.cells.iter().map(|cell| ((cell.arm, cell.case), cell.applied.to_string())).collect()
         };
         let (before, after) = (states(old), states(new));
@@ -210,8 +210,8 @@ impl Changes {
         });
     }
 
-    fn chosen(&mut self, old: &Stored, new: &Stored, matching: &Matching) {
-        let used = |stored: &Stored, arm, case| {
+    fn chosen(&mut self, old: &Tallied, new: &Tallied, matching: &Matching) {
+        let used = |stored: &Tallied, arm, case| {
             let chosen = chosen(stored, arm, case)?;
             let used = each(chosen.used.iter().map(ToString::to_string));
             (!used.is_empty()).then(|| used.join(" or "))
@@ -219,7 +219,7 @@ impl Changes {
         self.by_cases(Topic::Chosen, new, matching, "", |(arms, cases)| {
             Some((used(old, arms.0, cases.0)?, used(new, arms.1, cases.1)?))
         });
-        let ways = |stored: &Stored, arm, case| {
+        let ways = |stored: &Tallied, arm, case| {
             let chosen = chosen(stored, arm, case)?;
             let ways = chosen.transports.iter().map(|(way, pairs)| format!("{way} ({pairs})"));
             (!chosen.transports.is_empty()).then(|| ways.collect::<Vec<_>>().join(", "))
@@ -233,7 +233,7 @@ impl Changes {
     fn by_cases(
         &mut self,
         topic: Topic,
-        new: &Stored,
+        new: &Tallied,
         matching: &Matching,
         what: &str,
         known: impl Fn(((Arm, Arm), (usize, usize))) -> Option<(String, String)>,
@@ -282,7 +282,7 @@ fn program(header: &Header) -> String {
 
 /// By GPU in rank order: generation and width of its link. The generation is the highest seen, as an idle link saves power;
 /// widths are all that were seen.
-fn links(stored: &Stored) -> BTreeMap<usize, String> {
+fn links(stored: &Tallied) -> BTreeMap<usize, String> {
     let mut states: BTreeMap<usize, Vec<&GpuState>> = BTreeMap::new();
     for visit in &stored.run.visits {
         for (gpu, (before, after)) in drift::states(visit) {
@@ -300,7 +300,7 @@ fn links(stored: &Stored) -> BTreeMap<usize, String> {
     states.into_iter().filter_map(link).collect()
 }
 
-fn chosen(stored: &Stored, arm: Arm, case: usize) -> Option<&Chosen> {
+fn chosen<'a>(stored: &'a Tallied, arm: Arm, case: usize) -> Option<&'a Chosen> {
     let proofs = stored.run.proofs.iter().find(|proofs| proofs.arm == arm)?;
     proofs.chosen.iter().find(|of| of.cases.contains(&case)).map(|of| &of.what)
 }

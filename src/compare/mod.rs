@@ -166,14 +166,15 @@ pub fn compare(old: &Stored, new: &Stored, tolerance: Option<f64>) -> Result<Com
     let named = (new.place.as_str(), &new.run.header);
     refuse((&old.place, &old.run.header), named)?;
     let matching = matching::Matching::of(&old.run.header.plan, &new.run.header.plan);
-    let (cells, joint) = verdicts::judge(old, new, &matching, tolerance)?;
+    let (before, after) = (old.tallied()?, new.tallied()?);
+    let (cells, joint) = verdicts::judge(&before, &after, &matching, tolerance);
     Ok(Comparison {
         schema: SCHEMA,
         backend: new.run.header.backend,
         old: Side::of(old),
         new: Side::of(new),
         tolerance: tolerance.fraction(),
-        changes: changes::changes(old, new, &matching),
+        changes: changes::changes(&before, &after, &matching),
         cells,
         joint,
         only_old: matching.only_old.iter().map(|key| Alone::of(old, key)).collect(),

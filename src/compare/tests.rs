@@ -7,7 +7,6 @@ use crate::proof::why::Chosen;
 use crate::record::fixture::{case, run, stored, two_sets};
 use crate::record::proofs::{ArmProofs, OfCases};
 use crate::record::run::Run;
-use crate::record::summary::Tally;
 
 fn plain(seed: u64) -> Stored {
     stored(two_sets(), seed, |_, _| 1.0)
@@ -237,8 +236,6 @@ fn what_nccl_chose_is_told_by_set_and_size() {
 fn in_state(seed: u64, state: &GpuState) -> Stored {
     let mut stored = plain(seed);
     stored.run.visits.iter_mut().for_each(|visit| visit.gpus = vec![(state.clone(), state.clone())]);
-    stored.tally = Tally::default();
-    stored.run.visits.iter().for_each(|visit| stored.tally.add(visit).unwrap());
     stored
 }
 

@@ -5,56 +5,55 @@ use std::collections::HashMap;
 use super::matching::{Key, Matching};
 use super::{Compared, Figures, Together};
 use crate::collective::Mode;
-use crate::error::Result;
 use crate::plan::schedule::Arm;
 use crate::record::run::{Applied, Cell, Verdict};
-use crate::record::stored::Stored;
+use crate::record::stored::Tallied;
 use crate::stats::{self, Judgement, Pair, Tolerance, Undecided};
 
 /// One run's side of a matched cell.
 struct Measured<'a> {
-    stored: &'a Stored,
+    of: &'a Tallied<'a>,
     key: Key,
-    levels: stats::Cell,
+    levels: &'a stats::Cell,
     /// The summary of its document.
     cell: Option<&'a Cell>,
 }
 
 /// The cells, in the order of the new run, and their joint verdicts.
 pub(super) fn judge(
-    old: &Stored,
-    new: &Stored,
+    old: &Tallied,
+    new: &Tallied,
     matching: &Matching,
     tolerance: Tolerance,
-) -> Result<(Vec<Compared>, Vec<Together>)> {
+) -> (Vec<Compared>, Vec<Together>) {
     let (before, after): (Vec<Key>, Vec<Key>) = matching.both.iter().copied().unzip();
-    let (before, after) = (measured(old, &before)?, measured(new, &after)?);
+    let (before, after) = (measured(old, &before), measured(new, &after));
     let modes = new.run.header.plan.modes();
     let kin = |of: &Measured| modes.iter().position(|known| *known == mode(of)).unwrap_or(0) as u32;
     let both = before.iter().zip(&after);
     let pairs: Vec<Pair> =
-        both.map(|(old, new)| Pair { baseline: &old.levels, candidate: &new.levels, kin: kin(new) }).collect();
+        both.map(|(old, new)| Pair { baseline: old.levels, candidate: new.levels, kin: kin(new) }).collect();
     let judged = stats::judge_runs(tolerance, stats::Plan::ERROR, &pairs);
     let cells = before.iter().zip(&after).zip(&judged);
     let cells = cells.map(|((old, new), judgement)| compared(old, new, judgement)).collect();
-    Ok((cells, together(&before, &after, tolerance)))
+    (cells, together(&before, &after, tolerance))
 }
 
-fn measured<'a>(stored: &'a Stored, keys: &[Key]) -> Result<Vec<Measured<'a>>> {
-    let cells: HashMap<Key, &Cell> = stored.run.cells.iter().map(|cell| ((cell.arm, cell.case), cell)).collect();
-    let of = |key: &Key| {
-        let levels = stored.tally.cell(key.0, key.1)?;
-        Ok(Measured { stored, key: *key, levels, cell: cells.get(key).copied() })
+fn measured<'a>(of: &'a Tallied<'a>, keys: &[Key]) -> Vec<Measured<'a>> {
+    let cells: HashMap<Key, &Cell> = of.run.cells.iter().map(|cell| ((cell.arm, cell.case), cell)).collect();
+    let at = |key: &Key| {
+        let levels = of.tally.cell(key.0, key.1);
+        Measured { of, key: *key, levels, cell: cells.get(key).copied() }
     };
-    keys.iter().map(of).collect()
+    keys.iter().map(at).collect()
 }
 
 fn mode(of: &Measured) -> Mode {
-    of.stored.run.header.plan.cases[of.key.1].mode
+    of.of.run.header.plan.cases[of.key.1].mode
 }
 
 fn compared(old: &Measured, new: &Measured, judgement: &Judgement) -> Compared {
-    let plan = &new.stored.run.header.plan;
+    let plan = &new.of.run.header.plan;
     let case = plan.cases[new.key.1];
     let comparison = judgement.comparison;
     let (verdict, verdict_reason) = verdict(old, new, judgement);
@@ -72,7 +71,7 @@ fn compared(old: &Measured, new: &Measured, judgement: &Judgement) -> Compared {
 }
 
 fn figures(of: &Measured) -> Figures {
-    let plan = &of.stored.run.header.plan;
+    let plan = &of.of.run.header.plan;
     Figures {
         nccl: plan.libraries[of.key.0.library].version,
         visits: of.levels.visits() as u32,
@@ -100,10 +99,10 @@ fn verdict(old: &Measured, new: &Measured, judgement: &Judgement) -> (Verdict, O
 /// Why a cell has no figures to compare.
 fn failure(of: &Measured) -> Option<String> {
     let (arm, case) = of.key;
-    let checks = of.stored.tally.checks(arm, case);
+    let checks = of.of.tally.checks(arm, case);
     match () {
         () if checks.wrong > 0 => Some(format!("{} of {} outputs are wrong", checks.wrong, checks.outputs)),
-        () if of.stored.tally.failures(arm).is_some() => of.stored.tally.failures(arm),
+        () if of.of.tally.failures(arm).is_some() => of.of.tally.failures(arm),
         () if of.levels.visits() == 0 => Some("nothing was measured".to_owned()),
         () => None,
     }
@@ -123,7 +122,7 @@ fn undecided(why: Undecided) -> String {
 /// What would explain a difference without the box having become faster or slower. Clocks are no such thing: a driver that
 /// lets them run lower makes the box slower, so they stand among the changes.
 fn drift(old: &Measured, new: &Measured) -> Option<String> {
-    let (before, after) = (old.stored.tally.conditions(old.key.0)?, new.stored.tally.conditions(new.key.0)?);
+    let (before, after) = (old.of.tally.conditions(old.key.0)?, new.of.tally.conditions(new.key.0)?);
     after.throttled_alone(("the new run", "the old run"), before)
 }
 
@@ -140,7 +139,7 @@ struct Group<'a> {
 /// All sizes of one mode of an arm together.
 fn together(before: &[Measured], after: &[Measured], tolerance: Tolerance) -> Vec<Together> {
     let Some(first) = after.first() else { return Vec::new() };
-    let plan = &first.stored.run.header.plan;
+    let plan = &first.of.run.header.plan;
     let groups = groups(before, after);
     let joint: Vec<_> =
         groups.iter().map(|group| (stats::Cell::joint(&group.old), stats::Cell::joint(&group.new))).collect();
@@ -166,8 +165,8 @@ fn groups<'a>(before: &'a [Measured], after: &'a [Measured]) -> Vec<Group<'a>> {
             groups.len() - 1
         });
         let group = &mut groups[at];
-        group.old.push(&old.levels);
-        group.new.push(&new.levels);
+        group.old.push(old.levels);
+        group.new.push(new.levels);
         group.sound &= failure(old).is_none() && failure(new).is_none() && drift(old, new).is_none();
     }
     groups

@@ -86,7 +86,7 @@ pub struct Pair {
     pub wrong_outputs: u64,
     /// The first wrong element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_wrong: Option<WrongElement>,
+    pub first_wrong: Option<Box<WrongElement>>,
     /// What a failure means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,

@@ -17,37 +17,43 @@ use super::{drift, file};
 use crate::error::Result;
 use crate::plan::schedule::Arm;
 
+/// Visits, or arms with all of theirs, that are read at a time, several of them at once.
+const AT_A_TIME: usize = 8;
+
 /// Name of the document in a run's folder.
 pub const FILE: &str = "run.json";
 
 /// The document of a run, its visits without replicates: those are read from the journal as it is written.
 ///
-/// Each visit is read once, arm by arm and several arms at a time, so that a long run needs little memory.
+/// Visits are read arm by arm and several arms at a time, so that a long run needs little memory.
 pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -> Result<Run> {
     let plan = &header.plan;
-    let mut arms = plan.arms();
-    let baseline = arms.next().map(|arm| Ok((arm, visits(journal, arm)?))).transpose()?;
-    let prover = Prover::new(header, baseline.as_ref().map_or(&[], |(_, visits)| visits));
+    let arms: Vec<Arm> = plan.arms().collect();
+    let baseline = arms.first().map(|arm| visits(journal, *arm)).transpose()?;
+    let prover = Prover::new(header, baseline.as_deref().unwrap_or_default());
     let summary = Summary::of(plan, journal, tally)?;
-    let of_arm = |arm: Arm, visits: Vec<Visit>| -> Result<OfArm> {
+    let of_arm = |arm: Arm, visits: Vec<Visit>| -> Result<OfArms> {
         let proof = prover.prove(arm, &visits);
         let mut cells = summary.cells(arm, &visits, proof.as_ref())?;
         if let Some(floor) = journal.floor() {
             let ways = Ways::of(&visits);
             cells.iter_mut().for_each(|cell| cell.floor = floor.of_cell(plan, &ways, cell.mode));
         }
-        Ok(OfArm { proof, cells, visits: visits.into_iter().map(bare).collect() })
+        Ok(OfArms { proofs: Vec::from_iter(proof), cells, visits: visits.into_iter().map(bare).collect() })
     };
-    let mut all = Vec::from_iter(baseline.map(|(arm, visits)| of_arm(arm, visits)).transpose()?);
-    let others: Vec<Arm> = arms.collect();
-    let others = others.par_iter().map(|arm| of_arm(*arm, visits(journal, *arm)?));
-    all.extend(others.collect::<Result<Vec<_>>>()?);
-    let (mut proofs, mut cells, mut visits) = (Vec::new(), Vec::new(), Vec::new());
-    for of in all {
-        proofs.extend(of.proof);
-        cells.extend(of.cells);
-        visits.extend(of.visits);
+    let mut all = OfArms {
+        proofs: Vec::with_capacity(arms.len()),
+        cells: Vec::with_capacity(arms.len().saturating_mul(plan.cases.len())),
+        visits: Vec::with_capacity(journal.entries().len()),
+    };
+    if let (Some(arm), Some(visits)) = (arms.first(), baseline) {
+        all.add(of_arm(*arm, visits)?);
     }
+    for arms in arms.get(1..).unwrap_or_default().chunks(AT_A_TIME) {
+        let read = arms.par_iter().map(|arm| of_arm(*arm, visits(journal, *arm)?));
+        read.collect::<Result<Vec<_>>>()?.into_iter().for_each(|of| all.add(of));
+    }
+    let OfArms { proofs, cells, mut visits } = all;
     visits.sort_by_key(|visit| visit.index);
     let mut warnings =
         drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?))));
@@ -67,11 +73,19 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     })
 }
 
-/// What the visits of an arm come to.
-struct OfArm {
-    proof: Option<ArmProofs>,
+/// What the visits of some arms come to.
+struct OfArms {
+    proofs: Vec<ArmProofs>,
     cells: Vec<Cell>,
     visits: Vec<Visit>,
+}
+
+impl OfArms {
+    fn add(&mut self, of: Self) {
+        self.proofs.extend(of.proofs);
+        self.cells.extend(of.cells);
+        self.visits.extend(of.visits);
+    }
 }
 
 /// The visits of an arm.
@@ -127,9 +141,6 @@ impl Serialize for Document<'_> {
 }
 
 struct Visits<'a>(&'a Journal);
-
-/// Visits that are read at a time, several of them at once.
-const AT_A_TIME: usize = 32;
 
 impl Serialize for Visits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {

@@ -75,12 +75,12 @@ pub fn stored(mut run: Run, seed: u64, factor: impl Fn(&str, usize) -> f64) -> S
     let mut tally = Tally::default();
     run.visits.iter().for_each(|visit| tally.add(visit).expect("positive times"));
     for cell in &mut run.cells {
-        let typical = tally.cell(cell.arm, cell.case).expect("one visit a round").typical();
+        let typical = tally.cell(cell.arm, cell.case).typical();
         cell.visits = run.visits.iter().filter(|visit| visit.arm == cell.arm).count() as u32;
         cell.median_us = typical.map(|typical| typical.point).or(cell.median_us);
         cell.interval_us = typical.map(|typical| typical.interval.into());
     }
-    Stored { place: format!("results/run-{seed}"), folder: None, run, tally }
+    Stored { place: format!("results/run-{seed}"), folder: None, run }
 }
 
 fn header(sets: &[&str], cases: &[Case]) -> Header {

@@ -238,7 +238,7 @@ pub struct Cell {
     pub applied: Applied,
     /// The first wrong element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_wrong: Option<WrongElement>,
+    pub first_wrong: Option<Box<WrongElement>>,
     /// Outputs compared element by element.
     pub checked_outputs: u64,
     /// Of these, outputs with a wrong element.

@@ -20,7 +20,7 @@ const WHAT_A_RUN_IS: &str =
 /// A larger document is no run of ours: ten thousand cells take some 100 MiB.
 const MAX_DOCUMENT: u64 = 1 << 30;
 
-/// A run and the value of every communicator in it.
+/// A run, wherever it lies.
 #[derive(Debug)]
 pub struct Stored {
     /// Where it lies, as it was named.
@@ -29,6 +29,13 @@ pub struct Stored {
     pub folder: Option<PathBuf>,
     /// Its document.
     pub run: Run,
+}
+
+/// A run, and what verdicts need of its visits.
+#[derive(Debug)]
+pub struct Tallied<'a> {
+    /// Its document.
+    pub run: &'a Run,
     /// A value per communicator, and what went wrong.
     pub tally: Tally,
 }
@@ -68,12 +75,7 @@ impl Stored {
     }
 
     fn from_document(place: String, path: &Path, help: &str) -> Result<Self> {
-        let run = read(path, help)?;
-        let mut tally = Tally::default();
-        for visit in &run.visits {
-            tally.add(visit)?;
-        }
-        Ok(Self { place, folder: None, run, tally })
+        Ok(Self { place, folder: None, run: read(path, help)? })
     }
 
     fn from_journal(place: String, folder: &Path) -> Result<Self> {
@@ -81,7 +83,24 @@ impl Stored {
         let tally = Tally::of(&journal)?;
         // Nobody wrote that it is complete.
         let run = document::make(&header, &journal, &tally, false)?;
-        Ok(Self { place, folder: Some(folder.to_owned()), run, tally })
+        Ok(Self { place, folder: Some(folder.to_owned()), run })
+    }
+
+    /// The run with the values of its communicators: of the document's visits, or of the journal's where those are bare.
+    pub fn tallied(&self) -> Result<Tallied<'_>> {
+        let mut tally = Tally::default();
+        match self.journal_of_bare_visits()? {
+            Some(journal) => tally = Tally::of(&journal)?,
+            None => self.run.visits.iter().try_for_each(|visit| tally.add(visit))?,
+        }
+        Ok(Tallied { run: &self.run, tally })
+    }
+
+    /// The journal that has what visits measured, where the document was made from it and has bare visits.
+    fn journal_of_bare_visits(&self) -> Result<Option<Journal>> {
+        let bare = self.run.visits.iter().all(|visit| visit.replicates.is_empty());
+        let folder = self.folder.as_deref().filter(|_| bare);
+        folder.map(|folder| Ok(Journal::open(folder)?.0)).transpose()
     }
 
     /// Replaces host name, UUIDs, process ids and paths in the document, whose visits are completed from the journal first, and
@@ -95,16 +114,14 @@ impl Stored {
 
     /// Fills in what the visits measured, but their samples, where the document was made from a journal and has bare visits.
     pub fn complete_visits(&mut self) -> Result<()> {
-        if self.folder.is_none() || self.run.visits.iter().any(|visit| !visit.replicates.is_empty()) {
-            return Ok(());
+        if let Some(journal) = self.journal_of_bare_visits()? {
+            let visits = journal.entries().iter().map(|entry| {
+                let mut visit = journal.read(entry)?;
+                visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
+                Ok(visit)
+            });
+            self.run.visits = visits.collect::<Result<_>>()?;
         }
-        let mut visits = Vec::new();
-        self.each_visit(&mut |mut visit| {
-            visit.replicates.iter_mut().for_each(|replicate| replicate.samples_us.clear());
-            visits.push(visit);
-            Ok(())
-        })?;
-        self.run.visits = visits;
         Ok(())
     }
 
@@ -123,7 +140,7 @@ impl Stored {
     pub fn quantiles(&self, shares: &[f64]) -> Result<HashMap<(Arm, usize, usize), stats::Cell>> {
         let Some(folder) = self.folder.as_deref().filter(|_| !shares.is_empty()) else { return Ok(HashMap::new()) };
         let (journal, _) = Journal::open(folder)?;
-        let mut found: HashMap<(Arm, usize, usize), Vec<stats::Visit>> = HashMap::new();
+        let mut found: HashMap<(Arm, usize, usize), stats::Cell> = HashMap::new();
         for entry in journal.entries().iter().filter(|entry| entry.completed && !entry.untimed) {
             let mut samples: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
             for replicate in journal.read(entry)?.replicates {
@@ -133,11 +150,11 @@ impl Stored {
                 let sample = Sample::new(samples)?;
                 for (at, share) in shares.iter().enumerate() {
                     let of_visit = stats::Visit::new(entry.round, [sample.quantile(*share).0])?;
-                    found.entry((entry.arm, case, at)).or_default().push(of_visit);
+                    found.entry((entry.arm, case, at)).or_default().add(of_visit)?;
                 }
             }
         }
-        found.into_iter().map(|(key, visits)| Ok((key, stats::Cell::new(visits)?))).collect()
+        Ok(found)
     }
 }
 

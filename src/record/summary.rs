@@ -17,7 +17,7 @@ use crate::units::Micros;
 /// What verdicts need of the visits made so far: a value per communicator, and what went wrong.
 #[derive(Debug, Default)]
 pub struct Tally {
-    cells: BTreeMap<(Arm, usize), Vec<stats::Visit>>,
+    cells: BTreeMap<(Arm, usize), stats::Cell>,
     arms: BTreeMap<Arm, ArmTally>,
 }
 
@@ -62,8 +62,7 @@ impl Tally {
             values.entry(replicate.case).or_default().push(replicate.median_us);
         }
         for (case, values) in values {
-            let of_cell = self.cells.entry((visit.arm, case)).or_default();
-            of_cell.push(stats::Visit::new(visit.round, values)?);
+            self.cells.entry((visit.arm, case)).or_default().add(stats::Visit::new(visit.round, values)?)?;
         }
         Ok(())
     }
@@ -88,8 +87,10 @@ impl Tally {
     }
 
     /// The visits of one cell.
-    pub fn cell(&self, arm: Arm, case: usize) -> Result<stats::Cell> {
-        stats::Cell::new(self.cells.get(&(arm, case)).cloned().unwrap_or_default())
+    #[must_use]
+    pub fn cell(&self, arm: Arm, case: usize) -> &stats::Cell {
+        static NONE: stats::Cell = stats::Cell::none();
+        self.cells.get(&(arm, case)).unwrap_or(&NONE)
     }
 
     /// Under which clocks this arm was measured, and what else NVML said; nothing when no visit completed.
@@ -161,16 +162,11 @@ pub fn judge(plan: &Plan, tally: &Tally) -> Result<Judged> {
     };
     let Some(baseline) = plan.arms().next() else { return Ok(Judged { cells: [].into(), joint: [].into() }) };
     let modes = plan.modes();
-    let mut measured = BTreeMap::new();
-    for arm in plan.arms() {
-        for case in 0..plan.cases.len() {
-            measured.insert((arm, case), tally.cell(arm, case)?);
-        }
-    }
-    let keys: Vec<_> = measured.keys().copied().filter(|(arm, _)| *arm != baseline).collect();
+    let others = plan.arms().filter(|arm| *arm != baseline);
+    let keys: Vec<_> = others.flat_map(|arm| (0..plan.cases.len()).map(move |case| (arm, case))).collect();
     let pair = |(arm, case): &(Arm, usize)| Pair {
-        baseline: &measured[&(baseline, *case)],
-        candidate: &measured[&(*arm, *case)],
+        baseline: tally.cell(baseline, *case),
+        candidate: tally.cell(*arm, *case),
         kin: modes.iter().position(|mode| *mode == plan.cases[*case].mode).unwrap_or(0) as u32,
     };
     let pairs: Vec<_> = keys.iter().map(pair).collect();
@@ -178,7 +174,7 @@ pub fn judge(plan: &Plan, tally: &Tally) -> Result<Judged> {
 
     let joint_of = |arm: Arm, mode: Mode| {
         let cases = (0..plan.cases.len()).filter(|case| plan.cases[*case].mode == mode);
-        stats::Cell::joint(&cases.map(|case| &measured[&(arm, case)]).collect::<Vec<_>>())
+        stats::Cell::joint(&cases.map(|case| tally.cell(arm, case)).collect::<Vec<_>>())
     };
     let mut joint = BTreeMap::new();
     for mode in modes {
@@ -272,7 +268,7 @@ fn seconds_per_round(journal: &Journal) -> Option<f64> {
 
 fn measured(plan: &Plan, tally: &Tally, arm: Arm, case: usize, sample: Option<&Sample>) -> Result<Cell> {
     let of = &plan.cases[case];
-    let visits = tally.cell(arm, case)?;
+    let visits = tally.cell(arm, case);
     let typical = visits.typical();
     let summary = sample.map(Sample::summary);
     let median = typical.map(|typical| typical.point).or(summary.map(|summary| summary.median.0));

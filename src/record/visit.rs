@@ -81,7 +81,7 @@ pub struct Checks {
     pub wrong: u64,
     /// The first wrong element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_wrong: Option<WrongElement>,
+    pub first_wrong: Option<Box<WrongElement>>,
 }
 
 impl Checks {

@@ -39,8 +39,8 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
 fn reasons(run: &Run) -> Vec<Line> {
     let mut told: Vec<(&Cell, Vec<usize>)> = Vec::new();
     for cell in run.cells.iter().filter(|cell| cell.verdict_reason.is_some()) {
-        let key = |cell: &Cell| (cell.arm, cell.mode, cell.verdict, cell.verdict_reason.clone());
-        match told.iter_mut().find(|(first, _)| key(first) == key(cell)) {
+        // From the last on, for cells of one set follow each other.
+        match told.iter_mut().rev().find(|(first, _)| have_one_reason(first, cell)) {
             Some((_, cases)) => cases.push(cell.case),
             None => told.push((cell, vec![cell.case])),
         }
@@ -51,6 +51,11 @@ fn reasons(run: &Run) -> Vec<Line> {
         Line::new("why", format!("{} {place}: {}, {reason}", name(run, cell.arm), verdict(cell.verdict)))
     };
     told.into_iter().map(line).collect()
+}
+
+fn have_one_reason(one: &Cell, other: &Cell) -> bool {
+    let key = |of: &Cell| (of.arm, of.mode, of.verdict);
+    key(one) == key(other) && one.verdict_reason == other.verdict_reason
 }
 
 /// Whether the settings took effect: one line when they did everywhere, else a line for each state of each set.

@@ -147,16 +147,18 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 /// Names of env sets, each in at most `columns`. Those of a product (`PROTO=LL+NTHREADS=256`) keep every value and as many
 /// letters of the variables as all have room for, so that no two look alike; of others the middle goes, as they tend to
 /// differ at their ends.
-pub(super) fn cut_names(names: &[String], columns: usize) -> Vec<String> {
-    let long = names.iter().filter(|name| width(name) > columns);
+pub(super) fn cut_names<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    columns: usize,
+) -> impl Iterator<Item = String> {
+    let long = names.clone().filter(move |name| width(name) > columns);
     let fits =
         |letters: &usize| long.clone().all(|name| abbreviated(name, *letters).is_none_or(|n| width(&n) <= columns));
     let letters = (1..columns).rev().find(fits);
-    let short = |name: &String| match letters.and_then(|letters| abbreviated(name, letters)) {
+    names.map(move |name| match letters.and_then(|letters| abbreviated(name, letters)) {
         Some(short) if width(name) > columns => short,
         _ => cut_middle(name, columns),
-    };
-    names.iter().map(short).collect()
+    })
 }
 
 /// `PRO=LL+NTH=256`: the name of a product's set with the first letters of its variables.
@@ -225,11 +227,12 @@ mod tests {
 
     #[test]
     fn names_of_a_product_keep_their_values() {
-        let names = ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREADS=64"].map(String::from);
-        assert_eq!(cut_names(&names, 24), names);
-        assert_eq!(cut_names(&names, 22), ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREA=64"]);
-        assert_eq!(cut_names(&names, 18), ["default", "PRO=LL+NTH=256", "PRO=Simple+NTH=64"]);
-        assert_eq!(cut_names(&names, 9), ["default", "PROT…=256", "PROT…S=64"]);
+        let names = ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREADS=64"];
+        let cut = |columns| cut_names(names.into_iter(), columns).collect::<Vec<_>>();
+        assert_eq!(cut(24), names);
+        assert_eq!(cut(22), ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREA=64"]);
+        assert_eq!(cut(18), ["default", "PRO=LL+NTH=256", "PRO=Simple+NTH=64"]);
+        assert_eq!(cut(9), ["default", "PROT…=256", "PROT…S=64"]);
     }
 
     #[test]

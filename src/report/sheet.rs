@@ -33,7 +33,14 @@ pub(super) struct Column {
     pub(super) gap: usize,
     /// What must give way in a narrow terminal, the highest first; 0 stays.
     pub(super) spare: u8,
-    texts: Vec<String>,
+    texts: Texts,
+}
+
+/// Texts one behind the other: a table of ten thousand cells has too many of them for an allocation each.
+#[derive(Clone, Debug, Default)]
+struct Texts {
+    all: String,
+    ends: Vec<usize>,
 }
 
 /// A table.
@@ -46,9 +53,37 @@ pub(super) struct Sheet {
     breaks: Vec<usize>,
 }
 
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.all.push_str(text);
+        self.ends.push(self.all.len());
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn get(&self, at: usize) -> &str {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[begin..self.ends[at]]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        (0..self.len()).map(|at| self.get(at))
+    }
+}
+
+impl<T: AsRef<str>> FromIterator<T> for Texts {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        let mut all = Self::default();
+        texts.into_iter().for_each(|text| all.push(text.as_ref()));
+        all
+    }
+}
+
 impl Column {
     pub(super) fn new(head: &'static str, unit: &'static str, align: Align) -> Self {
-        Self { head, unit, align, gap: 2, spare: 0, texts: Vec::new() }
+        Self { head, unit, align, gap: 2, spare: 0, texts: Texts::default() }
     }
 
     /// Gives way in a narrow terminal, before all columns of a lower number.
@@ -107,7 +142,7 @@ impl Sheet {
 
     /// Adds a column that is already filled.
     pub(super) fn add(&mut self, mut column: Column, texts: Vec<String>) {
-        column.texts = texts;
+        column.texts = texts.into_iter().collect();
         self.columns.push(column);
     }
 
@@ -124,7 +159,7 @@ impl Sheet {
     pub(super) fn row(&mut self, texts: Vec<String>) {
         debug_assert_eq!(texts.len(), self.columns.len());
         for (column, text) in self.columns.iter_mut().zip(texts) {
-            column.texts.push(text);
+            column.texts.push(&text);
         }
     }
 
@@ -171,7 +206,7 @@ impl Sheet {
         }
         if let Some(column) = self.named(head) {
             let target = column.width().saturating_sub(excess).max(least);
-            column.texts = cut_names(&column.texts, target);
+            column.texts = cut_names(column.texts.iter(), target).collect();
         }
     }
 
@@ -198,7 +233,7 @@ impl Sheet {
             if self.breaks.binary_search(&row).is_ok() {
                 line(&|_, _| String::new());
             }
-            line(&|at, column| column.aligned(&column.texts[row], insets[at]).into_owned());
+            line(&|at, column| column.aligned(column.texts.get(row), insets[at]).into_owned());
         }
         out
     }

@@ -63,7 +63,10 @@ pub(super) fn labelled(out: &mut String, lines: Vec<Line>, columns: usize) {
 
 /// One table with its title.
 fn table(run: &Run, group: &Group, columns: usize) -> String {
-    let across = Some(across(run, group)).filter(|sheet| sheet.width() <= columns);
+    let fits = |sheet: &Sheet| sheet.width() <= columns;
+    // Of very many sets not even the first row fits, and all rows need not be made to see it.
+    let first_row = Group { cases: group.cases[..1].to_vec(), ..group.clone() };
+    let across = fits(&across(run, &first_row)).then(|| across(run, group)).filter(fits);
     let sheet = across.unwrap_or_else(|| down(run, group).fit(columns, "set"));
     let base = cut_middle(&name(run, run.header.plan.baseline()), NAME);
     let several = arms(run).len() > 1;

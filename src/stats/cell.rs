@@ -11,11 +11,11 @@ use super::spread::{Pool, Spread};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     round: u32,
-    logs: Vec<f64>,
+    logs: Box<[f64]>,
 }
 
 /// The visits of one env set × case, at most one in a round, by round.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell(Vec<Visit>);
 
 /// The typical time of a cell: the geometric mean of its visits, in µs, with its 95% interval.
@@ -41,7 +41,7 @@ pub(super) struct Levels {
 impl Visit {
     /// The values (µs) of a process's communicators in the order they were made, measured in `round` (counted from 0).
     pub fn new(round: u32, values: impl IntoIterator<Item = f64>) -> Result<Self> {
-        let logs: Vec<f64> = values.into_iter().map(f64::ln).collect();
+        let logs: Box<[f64]> = values.into_iter().map(f64::ln).collect();
         if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
             let what = if logs.is_empty() { "no communicator's time" } else { "a time that is no positive number" };
             return Err(Error::new(Kind::Incomplete, format!("a visit of round {round} has {what}")));
@@ -51,12 +51,29 @@ impl Visit {
 }
 
 impl Cell {
+    /// A cell without visits.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// A cell of these visits, in any order; it may have none. An error when two are of one round.
-    pub fn new(mut visits: Vec<Visit>) -> Result<Self> {
-        visits.sort_by_key(|visit| visit.round);
-        match visits.windows(2).find(|pair| pair[0].round == pair[1].round) {
-            Some(pair) => Err(Error::new(Kind::Incomplete, format!("round {} visits one cell twice", pair[0].round))),
-            None => Ok(Self(visits)),
+    pub fn new(visits: Vec<Visit>) -> Result<Self> {
+        let mut cell = Self(Vec::with_capacity(visits.len()));
+        visits.into_iter().try_for_each(|visit| cell.add(visit))?;
+        Ok(cell)
+    }
+
+    /// Takes one more visit into account. An error when there is one of its round.
+    pub fn add(&mut self, visit: Visit) -> Result<()> {
+        match self.0.binary_search_by_key(&visit.round, |known| known.round) {
+            Ok(_) => Err(Error::new(Kind::Incomplete, format!("round {} visits one cell twice", visit.round))),
+            Err(at) => {
+                // Not room for four: a run of very many cells has few visits of each.
+                self.0.reserve_exact(usize::from(self.0.is_empty()));
+                self.0.insert(at, visit);
+                Ok(())
+            }
         }
     }
 

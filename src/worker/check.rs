@@ -14,14 +14,14 @@ pub(super) fn compare(data: &CaseData, rank: u32, outputs: &[u8]) -> Checks {
         let first_wrong = first_wrong(data, rank, output).map(|element| {
             let bytes = element * data.dtype.bytes() as usize..(element + 1) * data.dtype.bytes() as usize;
             let text = |of: &[u8]| decode(data.dtype, &of[bytes.clone()]).to_string();
-            WrongElement {
+            Box::new(WrongElement {
                 rank,
                 among: Among::Chain,
                 call: call as u32,
                 element: element as u64,
                 found: text(output),
                 expected: text(data.expected(rank)),
-            }
+            })
         });
         Checks { outputs: 1, wrong: u64::from(first_wrong.is_some()), first_wrong }
     };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gpu::communicator::UniqueId;
 use crate::plan::schedule::Measure;
-use crate::record::visit::{Checks, Doing, WrongElement};
+use crate::record::visit::{Checks, Doing};
 use crate::wire::Job;
 
 /// Words of a cache line: what different ranks write at once does not share one.
@@ -204,7 +204,7 @@ impl Shared {
             let words = &self.rank(rank)[LINE..][..CHECKS];
             let text = bytes(&words[3..], words[2].load(Ordering::Relaxed) as usize);
             let (outputs, wrong) = (words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed));
-            all.add(Checks { outputs, wrong, first_wrong: serde_json::from_slice::<WrongElement>(&text).ok() });
+            all.add(Checks { outputs, wrong, first_wrong: serde_json::from_slice(&text).ok() });
         }
         all
     }
@@ -240,7 +240,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::record::visit::Among;
+    use crate::record::visit::{Among, WrongElement};
     use crate::wire;
 
     fn job(ranks: usize) -> Job {
@@ -299,7 +299,8 @@ mod tests {
     fn checks_are_summed_and_the_first_wrong_element_is_kept_whole() {
         let [one, other] = twice(2);
         let (found, expected) = ("NaN".to_owned(), "-1.7976931348623157e308".to_owned());
-        let wrong = WrongElement { rank: 1, among: Among::Timed, call: u32::MAX, element: u64::MAX, found, expected };
+        let (among, call, element) = (Among::Timed, u32::MAX, u64::MAX);
+        let wrong = Box::new(WrongElement { rank: 1, among, call, element, found, expected });
         one.store_checks(0, &Checks { outputs: 51, wrong: 0, first_wrong: None });
         one.store_checks(1, &Checks { outputs: 51, wrong: 2, first_wrong: Some(wrong.clone()) });
         assert_eq!(other.all_checks(), Checks { outputs: 102, wrong: 2, first_wrong: Some(wrong) });

@@ -233,7 +233,7 @@ fn a_visit_takes_no_more_of_a_line_than_is_counted_for_it() {
     for replicate in &mut visit.replicates {
         (replicate.communicator, replicate.warm_up_calls) = (u32::MAX, u32::MAX);
         (replicate.mean_us, replicate.median_us) = (1.2345678901234567e-5, 1.2345678901234567e-5);
-        replicate.checks = Checks { outputs: u64::MAX, wrong: u64::MAX, first_wrong: Some(wrong.clone()) };
+        replicate.checks = Checks { outputs: u64::MAX, wrong: u64::MAX, first_wrong: Some(Box::new(wrong.clone())) };
         replicate.samples_us = vec![1.2345678901234567e-5; 100];
     }
     let bytes = |visit: &Visit| serde_json::to_vec(visit).unwrap().len() as u64;

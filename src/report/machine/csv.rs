@@ -227,7 +227,6 @@ fn unwritten(error: io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::record::fixture;
-    use crate::record::summary::Tally;
 
     #[test]
     fn every_cell_is_a_row_and_what_is_unknown_is_empty() {
@@ -235,7 +234,7 @@ mod tests {
         run.cells.retain(|cell| cell.case == 1);
         run.cells[1].median_us = None;
         run.cells[1].verdict_reason = Some("2 of at least 3 rounds, \"so far\"".into());
-        let run = Stored { place: "results/1".into(), folder: None, run, tally: Tally::default() };
+        let run = Stored { place: "results/1".into(), folder: None, run };
         let mut text = Vec::new();
         cells(&[run], &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r#"
@@ -251,7 +250,7 @@ mod tests {
         run.visits.truncate(1);
         run.visits[0].replicates.truncate(2);
         run.visits[0].replicates[0].samples_us = vec![48.0, 48.5];
-        let run = Stored { place: "results/1".into(), folder: None, run, tally: Tally::default() };
+        let run = Stored { place: "results/1".into(), folder: None, run };
         let mut text = Vec::new();
         observations(&[run], &mut text).unwrap();
         insta::assert_snapshot!(String::from_utf8(text).unwrap(), @r"

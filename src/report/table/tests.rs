@@ -107,14 +107,14 @@ fn troubled() -> Run {
     invalid.verdict_reason = Some("3 of 14400 outputs are wrong".into());
     invalid.applied = Applied::NotApplied;
     invalid.wrong_outputs = 3;
-    invalid.first_wrong = Some(WrongElement {
+    invalid.first_wrong = Some(Box::new(WrongElement {
         rank: 5,
         among: Among::Timed,
         call: 12,
         element: 511,
         found: "NaN".into(),
         expected: "36".into(),
-    });
+    }));
     let mut tuned = run.visits.iter_mut().filter(|visit| visit.arm.set == 1);
     let mut next = || tuned.next().expect("six visits");
     let (first, second, third) = (next(), next(), next());
