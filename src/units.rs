@@ -108,6 +108,15 @@ pub fn limit(seconds: f64) -> String {
     }
 }
 
+/// `a`, `a, b, c`, `a and 3 other sets`: whom something is said of.
+#[must_use]
+pub fn sets(names: &[String]) -> String {
+    match names {
+        [first, rest @ ..] if rest.len() > 2 => format!("{first} and {} other sets", rest.len()),
+        few => few.join(", "),
+    }
+}
+
 /// `count` things: `1 size`, `4 sizes`. For words whose plural is formed with an s.
 #[must_use]
 pub fn plural(count: usize, thing: &str) -> String {
@@ -117,6 +126,13 @@ pub fn plural(count: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_sets_are_named_and_many_are_counted() {
+        let names = |number: usize| ["a", "b", "c", "d", "e"].map(String::from)[..number].to_vec();
+        let said = [0, 1, 2, 3, 4, 5].map(|number| sets(&names(number)));
+        assert_eq!(said, ["", "a", "a, b", "a, b, c", "a and 3 other sets", "a and 4 other sets"]);
+    }
 
     #[test]
     fn bandwidth_is_bytes_over_time() {

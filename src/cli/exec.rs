@@ -83,9 +83,9 @@ fn fastest(run: &Run, place: &str) -> Result<Arm> {
     let best = faster.filter_map(|joint| Some((joint, joint.ratio?))).min_by(|one, other| one.1.total_cmp(&other.1));
     let Some((joint, ratio)) = best else {
         let base = &run.header.plan.sets[0].name;
-        return Err(Error::usage(format!("no set of {place} is faster than {base} at all sizes together"))
+        return Err(Error::usage(format!("no set of {place} is faster than {base} in all cases together"))
             .help("`ncclsweep report` shows the run; --set NAME takes a set by its name"));
     };
-    terminal::note(format!("{}: {ratio:.2} of the baseline's time, all sizes together", joint.set));
+    terminal::note(format!("{}: {ratio:.2} of the baseline's time, all cases together", joint.set));
     Ok(joint.arm)
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::nccl::catalogue;
 use crate::nccl::check::{BoxFacts, Context, Finding, Setting, Severity, check};
 use crate::nccl::version::NcclVersion;
+use crate::units;
 
 /// What is wrong or doubtful about a variable, and in which sets.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,12 +84,7 @@ pub fn refuse_errors(findings: Vec<SetFinding>) -> Result<Vec<SetFinding>> {
 
 impl fmt::Display for SetFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sets = match self.sets.as_slice() {
-            [one] => one.clone(),
-            [first, rest @ ..] if rest.len() < 3 => format!("{first}, {}", rest.join(", ")),
-            [first, rest @ ..] => format!("{first} and {} other sets", rest.len()),
-            [] => String::new(),
-        };
+        let sets = units::sets(&self.sets);
         write!(f, "{sets}: {} {}", self.finding.variable, self.finding.message)?;
         self.finding.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
     }

@@ -100,7 +100,7 @@ const NAMED: usize = 2;
 
 /// `at all 4 sizes`, `at 3 of 4 sizes`, `at 7168x1 and 7168x2`: where something holds, of `all` cases of one mode.
 pub(super) fn at(run: &Run, cases: &[usize], all: usize) -> String {
-    let things = units::plural(all, if one_kind(run) { "size" } else { "case" });
+    let things = units::plural(all, thing(run));
     match cases.len() {
         some if some == all && all > 1 => format!("at all {things}"),
         some if some <= NAMED => {
@@ -120,6 +120,11 @@ pub(super) fn label(run: &Run, case: usize) -> String {
 /// ` in graph mode`, when there is more than one mode.
 pub(super) fn in_mode(run: &Run, mode: Mode) -> String {
     if run.header.plan.modes().len() > 1 { format!(" in {mode} mode") } else { String::new() }
+}
+
+/// What the cases of a mode are called: sizes where they differ in nothing else.
+pub(super) fn thing(run: &Run) -> &'static str {
+    if one_kind(run) { "size" } else { "case" }
 }
 
 /// Whether the cases of each mode differ in size only.

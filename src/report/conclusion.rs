@@ -8,7 +8,7 @@ use crate::record::run::{Cell, Joint, Run, Verdict};
 use crate::record::visit::Outcome;
 use crate::units;
 
-use super::cells::{arms, at, in_mode, label, name};
+use super::cells::{arms, at, in_mode, label, name, thing};
 use super::ink::Tone;
 
 /// Sets beside the baseline that get a sentence each; more are summed up.
@@ -172,7 +172,7 @@ fn summed_up(run: &Run, candidates: &[Arm], mode: Mode) -> Vec<String> {
     let (faster, slower, same) = (everywhere(Verdict::Faster), everywhere(Verdict::Slower), everywhere(Verdict::Same));
     let others = candidates.len() - faster - slower - same;
     let counts = [(slower, "slower"), (same, "the same"), (others, "not decided or mixed")];
-    let mut counted = format!("{faster} of {} sets are faster than {base} at every size", candidates.len());
+    let mut counted = format!("{faster} of {} sets are faster than {base} at every {}", candidates.len(), thing(run));
     for (number, word) in counts.into_iter().filter(|(number, _)| *number > 0) {
         counted.push_str(&format!(", {number} {word}"));
     }

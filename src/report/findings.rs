@@ -1,5 +1,7 @@
 //! What stands under the tables: whether settings took effect, whether the data was right, how visits ended, warnings.
 
+use indexmap::IndexMap;
+
 use crate::nccl::register::Registration;
 use crate::plan::environment::Origin;
 use crate::plan::schedule::Arm;
@@ -8,7 +10,7 @@ use crate::record::proofs::OfCases;
 use crate::record::registration;
 use crate::record::run::{Applied, Cell, Run};
 use crate::record::visit::{Diagnosis, Outcome, Visit, WrongElement};
-use crate::units::{count, plural};
+use crate::units::{count, plural, sets};
 
 use super::cells::{applied, arms, at, in_mode, label, name, verdict};
 use super::conclusion::of;
@@ -35,6 +37,29 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     lines
 }
 
+/// What is to be said of a set: the text goes on behind its name.
+struct Said {
+    label: &'static str,
+    arm: Arm,
+    text: String,
+}
+
+/// What is the same of several sets is said once, of all of them.
+fn at_once(run: &Run, said: impl IntoIterator<Item = Said>) -> Vec<Line> {
+    let mut told: IndexMap<(&'static str, String), Vec<Arm>> = IndexMap::new();
+    for Said { label, arm, text } in said {
+        let arms = told.entry((label, text)).or_default();
+        if !arms.contains(&arm) {
+            arms.push(arm);
+        }
+    }
+    let line = |((label, text), arms): ((&'static str, String), Vec<Arm>)| {
+        let names: Vec<String> = arms.iter().map(|arm| name(run, *arm)).collect();
+        Line::new(label, sets(&names) + &text)
+    };
+    told.into_iter().map(line).collect()
+}
+
 /// Why a verdict is what it is, sizes of one set, mode and reason together.
 fn reasons(run: &Run) -> Vec<Line> {
     let mut told: Vec<(&Cell, Vec<usize>)> = Vec::new();
@@ -45,12 +70,12 @@ fn reasons(run: &Run) -> Vec<Line> {
             None => told.push((cell, vec![cell.case])),
         }
     }
-    let line = |(cell, cases): (&Cell, Vec<usize>)| {
+    let said = |(cell, cases): (&Cell, Vec<usize>)| {
         let place = at(run, &cases, of(run, cell.arm, cell.mode).len()) + &in_mode(run, cell.mode);
         let reason = plain(cell.verdict_reason.as_deref().unwrap_or_default());
-        Line::new("why", format!("{} {place}: {}, {reason}", name(run, cell.arm), verdict(cell.verdict)))
+        Said { label: "why", arm: cell.arm, text: format!(" {place}: {}, {reason}", verdict(cell.verdict)) }
     };
-    told.into_iter().map(line).collect()
+    at_once(run, told.into_iter().map(said))
 }
 
 fn have_one_reason(one: &Cell, other: &Cell) -> bool {
@@ -58,14 +83,14 @@ fn have_one_reason(one: &Cell, other: &Cell) -> bool {
     key(one) == key(other) && one.verdict_reason == other.verdict_reason
 }
 
-/// Whether the settings took effect: one line when they did everywhere, else a line for each state of each set.
+/// Whether the settings took effect: one line when they did everywhere, else a line for each state of sets.
 fn settings(run: &Run) -> Vec<Line> {
     let all = run.cells.len();
     let Some(first) = run.cells.first() else { return Vec::new() };
     if run.cells.iter().all(|cell| cell.applied == first.applied) {
         return vec![Line::new("settings", in_words(first.applied, &whole(all)))];
     }
-    let mut lines = Vec::new();
+    let mut said = Vec::new();
     for (arm, mode) in arms(run).into_iter().flat_map(|arm| run.header.plan.modes().into_iter().map(move |m| (arm, m)))
     {
         let cells = of(run, arm, mode);
@@ -75,11 +100,11 @@ fn settings(run: &Run) -> Vec<Line> {
             let cases: Vec<_> = cells.iter().filter(|cell| cell.applied == state).map(|cell| cell.case).collect();
             if !cases.is_empty() {
                 let place = at(run, &cases, cells.len()) + &in_mode(run, mode);
-                lines.push(Line::new("settings", format!("{}: {}", name(run, arm), in_words(state, &place))));
+                said.push(Said { label: "settings", arm, text: format!(": {}", in_words(state, &place)) });
             }
         }
     }
-    lines
+    at_once(run, said)
 }
 
 /// Every cell there is.
@@ -92,14 +117,11 @@ fn whole(number: usize) -> String {
 
 /// What the proof says beyond the state of a cell: variables that block it, sets that change nothing, known faults.
 fn proofs(run: &Run) -> Vec<Line> {
-    let mut lines = Vec::new();
+    let mut said = Vec::new();
     for arm in &run.proofs {
-        let set = name(run, arm.arm);
+        let mut say = |label, text: &str| said.push(Said { label, arm: arm.arm, text: format!(": {text}") });
         if arm.identical_to_baseline {
-            lines.push(Line::new(
-                "settings",
-                format!("{set}: NCCL does exactly what it does by default, on all ranks and sizes"),
-            ));
+            say("settings", "NCCL does exactly what it does by default, on all ranks and sizes");
         }
         // A warning given before the start says the same of some.
         let warned = |name: &str| run.warnings.iter().any(|warning| warning.contains(name));
@@ -110,18 +132,13 @@ fn proofs(run: &Run) -> Vec<Line> {
             |of: &&OfCases<VariableProof>| idle(&of.what) || of.cases.iter().any(|case| arm.blocks(*case, &of.what));
         for of in arm.variables.iter().filter(told) {
             let why = of.what.why.as_deref().map(|why| format!(", {}", plain(why))).unwrap_or_default();
-            lines.push(Line::new("settings", format!("{set}: {} {}{why}", of.what.name, of.what.state)));
+            say("settings", &format!("{} {}{why}", of.what.name, of.what.state));
         }
         for of in &arm.chosen {
-            for fault in why::faults(&of.what) {
-                let line = Line::new("fault", Tone::Doubt.ink(&format!("{set}: {}", plain(&fault))));
-                if !lines.iter().any(|known: &Line| known.text == line.text) {
-                    lines.push(line);
-                }
-            }
+            why::faults(&of.what).iter().for_each(|fault| say("fault", &Tone::Doubt.ink(&plain(fault))));
         }
     }
-    lines
+    at_once(run, said)
 }
 
 fn in_words(state: Applied, place: &str) -> String {
@@ -138,18 +155,16 @@ fn in_words(state: Applied, place: &str) -> String {
 
 /// What became of buffers that were to be registered.
 fn buffers(run: &Run) -> Vec<Line> {
-    let line = |(arm, of): (Arm, Registration)| {
-        let (set, all) = (name(run, arm), count(of.taken + of.left));
+    let said = |(arm, of): (Arm, Registration)| {
+        let all = count(of.taken + of.left);
         let text = match (of.taken, of.left) {
-            (_, 0) => {
-                format!("{set}: NCCL registered all {all} buffers; whether it uses that shows in the times alone")
-            }
-            (0, _) => Tone::Bad.ink(&format!("{set}: NCCL registered none of {all} buffers: not supported here")),
-            (taken, _) => Tone::Bad.ink(&format!("{set}: NCCL registered {} of {all} buffers", count(taken))),
+            (_, 0) => format!("NCCL registered all {all} buffers; whether it uses that shows in the times alone"),
+            (0, _) => Tone::Bad.ink(&format!("NCCL registered none of {all} buffers: not supported here")),
+            (taken, _) => Tone::Bad.ink(&format!("NCCL registered {} of {all} buffers", count(taken))),
         };
-        Line::new("buffers", text)
+        Said { label: "buffers", arm, text: format!(": {text}") }
     };
-    registration::of_run(run).map(line).collect()
+    at_once(run, registration::of_run(run).map(said))
 }
 
 /// `28 800 outputs checked, none wrong`, or how many were and, where visits tell it, which element was the first.
@@ -225,11 +240,37 @@ fn diagnoses(run: &Run) -> Vec<Line> {
     let lines = |(diagnosis, arms): &(&Diagnosis, Vec<Arm>)| {
         let whose = match arms.len() {
             number if number == every && every > 1 => "all sets".to_owned(),
-            number if number > 3 => plural(number, "set"),
-            _ => arms.iter().map(|arm| name(run, *arm)).collect::<Vec<_>>().join(", "),
+            _ => sets(&arms.iter().map(|arm| name(run, *arm)).collect::<Vec<_>>()),
         };
         let next = Line { label: "", lead: ">".into(), text: plain(&diagnosis.next) };
         [Line::new("meaning", format!("{whose}: {}", Tone::Doubt.ink(&plain(&diagnosis.meaning)))), next]
     };
     told.iter().flat_map(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::Mode;
+    use crate::record::fixture;
+    use crate::record::run::Verdict;
+
+    #[test]
+    fn what_is_the_same_of_several_sets_is_said_once() {
+        let names = ["default", "ll", "simple", "tree", "ring", "nvls"];
+        let mut run = fixture::run(&names, &[fixture::case(1, Mode::Graph), fixture::case(2, Mode::Graph)]);
+        for cell in run.cells.iter_mut().filter(|cell| cell.set != "default") {
+            cell.verdict = Verdict::Undecided;
+            cell.verdict_reason = Some(if cell.set == "tree" { "links repeated packets" } else { "2 rounds" }.into());
+        }
+        let said: Vec<String> = reasons(&run).into_iter().map(|line| line.text).collect();
+        let mut of_one = run.clone();
+        of_one.cells.retain(|cell| ["default", "ll"].contains(&cell.set.as_str()));
+        let of_one: Vec<String> = reasons(&of_one).into_iter().map(|line| line.text).collect();
+
+        let undecided = verdict(Verdict::Undecided);
+        let all = format!("ll and 3 other sets at all 2 sizes: {undecided}, 2 rounds");
+        assert_eq!(said, [all, format!("tree at all 2 sizes: {undecided}, links repeated packets")]);
+        assert_eq!(of_one, [format!("ll at all 2 sizes: {undecided}, 2 rounds")]);
+    }
 }

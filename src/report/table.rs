@@ -5,7 +5,7 @@
 use crate::collective::Mode;
 use crate::record::run::{Cell, Run, Verdict};
 
-use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, name, verdict};
+use super::cells::{Group, NONE, applied, arms, figure, find, groups, interval, name, thing, verdict};
 use super::conclusion::{self, SENTENCES, percent};
 use super::head::Line;
 use super::ink::{Style, Tone, cut_middle, paragraph};
@@ -193,12 +193,13 @@ fn together(run: &Run, mode: Mode, columns: usize) -> String {
     if ranking.len() <= SENTENCES {
         return String::new();
     }
+    let each = if thing(run) == "size" { "each size" } else { "each case" };
     let mut sheet = Sheet::new(vec![
         Column::new("set", "", Align::Left),
         ratio(),
         its_interval(),
         verdicts(),
-        Column::new("each size", "", Align::Left).spare(1),
+        Column::new(each, "", Align::Left).spare(1),
     ]);
     for joint in ranking {
         let cells = conclusion::of(run, joint.arm, mode);
@@ -210,7 +211,7 @@ fn together(run: &Run, mode: Mode, columns: usize) -> String {
             tally(&cells),
         ]);
     }
-    let title = Tone::Strong.ink(&format!("{mode}, all sizes together"));
+    let title = Tone::Strong.ink(&format!("{mode}, all {}s together", thing(run)));
     format!("\n{title}\n{}", sheet.fit(columns, "set").render())
 }
 

@@ -109,19 +109,9 @@ mod tests {
     use crate::plan::env_set::{EnvSet, Vars};
     use crate::record::fixture;
     use crate::record::run::Run;
-    use crate::supervisor::deadlines::Deadlines;
-    use crate::supervisor::health::Before;
 
     fn setup() -> Setup {
-        Setup {
-            inherited: Vec::new(),
-            library_folders: vec!["/private/library-0".into()],
-            emulation: None,
-            deadlines: Deadlines::default(),
-            before: Before::default(),
-            near: Vec::new(),
-            hosts: crate::supervisor::agents::Hosts::default(),
-        }
+        Setup { library_folders: vec!["/private/library-0".into()], ..Setup::default() }
     }
 
     /// `default`, then sets with these variables.

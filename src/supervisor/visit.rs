@@ -41,6 +41,7 @@ pub(super) const HOST_ID: &str = "NCCL_HOSTID";
 
 /// What a worker's environment needs beside the plan.
 #[derive(Clone, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub struct Setup {
     /// Environment that `ncclsweep` was started in.
     pub inherited: Vec<(String, String)>,

@@ -6,7 +6,7 @@ use super::axis::{Scale, across, label};
 use super::page::{set_name, verdict};
 use super::shown::{Shown, pick};
 use crate::record::run::Verdict;
-use crate::report::cells::{arms, figure, interval, name};
+use crate::report::cells::{arms, figure, interval, name, thing};
 use crate::report::conclusion::percent;
 
 /// Rows of one plot.
@@ -39,7 +39,7 @@ pub(super) fn section(shown: &Shown) -> Markup {
                 (table(&group.title(), &base, tolerance, &rows(shown, &group.cases)))
             }
             @let joint = joint(shown);
-            @if !joint.is_empty() { (table("all sizes together", &base, tolerance, &joint)) }
+            @if !joint.is_empty() { (table(&format!("all {}s together", thing(shown.run)), &base, tolerance, &joint)) }
         }
     }
 }

@@ -5,6 +5,8 @@ use std::io::BufReader;
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
@@ -57,10 +59,10 @@ impl Agent<'_> {
             }
         };
         let stream = stream?;
-        let orders = orders(&stream).map_err(|error| self.gone().because(error))?;
+        let orders = Orders::of(&stream).map_err(|error| self.gone().because(error))?;
         self.report(&stream, 0, What::Hello(Box::new(facts)));
         loop {
-            match orders.recv_timeout(GLANCE) {
+            match orders.come.recv_timeout(GLANCE) {
                 Ok(Order::Visit { number, plan, planned }) => {
                     let _ = expect_reading(&stream, true);
                     if self.visit(&setup, &stream, &orders, number, &plan, planned) {
@@ -103,7 +105,7 @@ impl Agent<'_> {
         &self,
         setup: &Setup,
         stream: &TcpStream,
-        orders: &Receiver<Order>,
+        orders: &Orders,
         number: u64,
         plan: &Plan,
         planned: Planned,
@@ -111,7 +113,9 @@ impl Agent<'_> {
         let output = self.private.file("visit.out");
         let workers = workers(plan, setup, self.private, planned);
         let purpose = Purpose::Ranks { agent: self.index, visit: number };
-        let started = connect(self.at, self.token, purpose, self.limit, self.interrupted)
+        // A first agent that is gone is not looked for.
+        let in_vain = || (self.interrupted)() || orders.are_over.load(Ordering::Relaxed);
+        let started = connect(self.at, self.token, purpose, self.limit, &in_vain)
             .map_err(|error| Outcome::SpawnFailed { message: error.to_string() })
             .and_then(|link| start(plan, planned, &workers, &output, mpsc::channel(), vec![link]));
         let library = setup.library_folders.get(planned.arm.library).map(|folder| folder.join("libnccl.so"));
@@ -145,18 +149,30 @@ impl Agent<'_> {
     }
 }
 
-/// Orders from a thread of its own; the end of the channel is the end of the connection.
-fn orders(stream: &TcpStream) -> std::io::Result<Receiver<Order>> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let (sender, orders) = mpsc::channel();
-    std::thread::spawn(move || {
-        while let Ok(Received::Message(order)) = wire::receive::<Order>(&mut reader) {
-            if sender.send(order).is_err() {
-                return;
+/// Orders, read on a thread of its own.
+struct Orders {
+    /// The end of the channel is the end of the connection.
+    come: Receiver<Order>,
+    /// Whether the connection has ended, for who does not take orders now.
+    are_over: Arc<AtomicBool>,
+}
+
+impl Orders {
+    fn of(stream: &TcpStream) -> std::io::Result<Self> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let (sender, come) = mpsc::channel();
+        let are_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&are_over);
+        std::thread::spawn(move || {
+            while let Ok(Received::Message(order)) = wire::receive::<Order>(&mut reader) {
+                if sender.send(order).is_err() {
+                    return;
+                }
             }
-        }
-    });
-    Ok(orders)
+            over.store(true, Ordering::Relaxed);
+        });
+        Ok(Self { come, are_over })
+    }
 }
 
 /// This agent's part of a visit under way.
@@ -176,7 +192,7 @@ impl Part<'_> {
     fn follow(
         &mut self,
         crew: &mut Crew<Event>,
-        orders: &Receiver<Order>,
+        orders: &Orders,
         workers: &[Worker],
         output: &Path,
     ) -> Vec<Option<i32>> {
@@ -210,9 +226,9 @@ impl Part<'_> {
     }
 
     /// Follows the orders that have come; false when the workers are to be ended.
-    fn obey(&mut self, crew: &Crew<Event>, orders: &Receiver<Order>) -> bool {
+    fn obey(&mut self, crew: &Crew<Event>, orders: &Orders) -> bool {
         loop {
-            match orders.try_recv() {
+            match orders.come.try_recv() {
                 Ok(Order::Ask(question)) => {
                     crew.ask(question);
                     self.report(What::Asked);
@@ -254,5 +270,44 @@ impl Part<'_> {
 
     fn report(&self, what: What) {
         self.agent.report(self.stream, self.number, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::super::rendezvous::admit;
+    use super::*;
+    use crate::record::fixture;
+
+    #[test]
+    fn a_first_agent_that_is_gone_is_not_looked_for_until_the_limit() {
+        let run = fixture::two_sets();
+        let token = Token::find(None, Some("the token of this run".to_owned())).unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = ("127.0.0.1", listener.local_addr().unwrap().port());
+        let private = Private::create().unwrap();
+        let limit = Duration::from_secs(300);
+        let agent = Agent { index: 1, at, token: &token, private: &private, limit, interrupted: &|| false };
+        let facts = Facts { provenance: run.header.provenance.clone(), devices: vec![0], machine: "a".to_owned() };
+        let setup = Setup { library_folders: vec!["/private/library-0".into()], ..Setup::default() };
+        let begun = Instant::now();
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                admit(&stream, &token).unwrap();
+                wire::receive::<Report>(&mut BufReader::new(&stream)).unwrap();
+                // It orders a visit, and is gone before the agent calls for its workers.
+                drop(listener);
+                let planned = Planned { index: 0, round: 0, arm: run.header.plan.baseline(), untimed: false };
+                wire::send(&mut stream, &Order::Visit { number: 1, plan: Box::new(run.header.plan.clone()), planned })
+                    .unwrap();
+            });
+            agent.serve(Ok((setup, facts)))
+        });
+        assert!(ended.unwrap_err().message().ends_with("is gone"));
+        assert!(begun.elapsed() < limit / 2, "{:?}", begun.elapsed());
     }
 }

@@ -152,7 +152,7 @@ fn answer_all(listener: &TcpListener, token: &Token, peers: &Sender<Peer>, refus
 }
 
 /// The first agent's side of an introduction.
-fn admit(stream: &TcpStream, token: &Token) -> std::io::Result<Purpose> {
+pub(super) fn admit(stream: &TcpStream, token: &Token) -> std::io::Result<Purpose> {
     limit(stream, Some(WORD))?;
     let ours = nonce()?;
     say(stream, &Challenge { program: program(), nonce: ours })?;

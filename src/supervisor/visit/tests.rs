@@ -20,10 +20,7 @@ fn setup(inherited: &[(&str, &str)], emulation: Option<Emulation>) -> Setup {
         inherited: inherited.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         library_folders: vec!["/private/library-0".into(), "/private/library-1".into()],
         emulation,
-        deadlines: Deadlines::default(),
-        near: Vec::new(),
-        before: Before::default(),
-        hosts: Hosts::default(),
+        ..Setup::default()
     }
 }
 
