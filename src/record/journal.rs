@@ -124,8 +124,7 @@ impl Journal {
             let _ = std::fs::remove_file(&journal.path);
             error.help("nothing was measured yet; free space, or name another folder with --out")
         })?;
-        // The folder's own entry must reach the disk too.
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))?;
+        sync(folder)?;
         Ok(journal)
     }
 
@@ -217,7 +216,7 @@ impl Journal {
     /// Writes the journal again with everything that is secret replaced, in place of the old one. Such a run can be read
     /// and published, but no longer continued.
     pub fn redact(self, header: &Header) -> Result<(Self, Header)> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut redactor = Redactor::new(header);
         for entry in &self.entries {
             redactor.learn(&self.read(entry)?);
@@ -239,6 +238,7 @@ impl Journal {
             journal.append_floor(redactor.floor(floor)?)?;
         }
         std::fs::rename(&journal.path, &self.path).map_err(|error| failed("replace", &self.path, error))?;
+        sync(folder)?;
         journal.path.clone_from(&self.path);
         Ok((journal, redacted))
     }
@@ -389,6 +389,11 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
         _ => "a run is a folder with a journal.jsonl in it, as `ncclsweep` makes under results/",
     };
     Error::usage(format!("cannot open the journal {}", path.display())).because(error).help(help)
+}
+
+/// Entries of a folder must reach the disk too.
+fn sync(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("sync", folder, error))
 }
 
 fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {

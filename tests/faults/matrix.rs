@@ -89,12 +89,13 @@ impl Fault {
         match (self.kind, outcome) {
             ("hang", Outcome::TimedOut { seconds, .. }) => *seconds == DEADLINE as f64,
             ("segv", Outcome::Crashed { signal, .. }) => signal == "SIGSEGV",
-            ("kill", Outcome::Crashed { signal, .. }) => signal == "SIGKILL",
+            // Half a message tells no more than none: what counts is of what its writer died.
+            ("kill" | "torn", Outcome::Crashed { signal, .. }) => signal == "SIGKILL",
             ("abort", Outcome::Crashed { signal, .. }) => signal == "SIGABRT",
             ("exit", Outcome::Exited { code, .. }) => *code == 1,
             ("wrong" | "nan", Outcome::WrongData) => true,
             ("async-error" | "nccl-error" | "cuda-error" | "gpu-lost", Outcome::Failed { .. }) => true,
-            ("garbage" | "torn", Outcome::BrokenWire { .. }) => true,
+            ("garbage", Outcome::BrokenWire { .. }) => true,
             ("log-flood", Outcome::Flooded { mib, .. }) => *mib >= 256,
             // On a machine that writes slowly the deadline comes first.
             ("log-flood", Outcome::TimedOut { .. }) => true,

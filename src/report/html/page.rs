@@ -81,6 +81,7 @@ pub(super) fn facts(lines: &[Line]) -> Markup {
                 @for line in &shown[*start..starts.get(of + 1).copied().unwrap_or(shown.len())] {
                     dd {
                         @match (line.label, line.lead.trim_end()) {
+                            ("command", "") => @for word in line.text.split(' ') { span.word { (word) } " " },
                             (_, "") => (toned(&line.text)),
                             ("", "|") => code { (toned(&line.text)) },
                             ("", _) => { "→ " (toned(&line.text)) },
@@ -184,5 +185,12 @@ mod tests {
                 assert!(found >= 3.0, "--{mark} ({half}): {found:.2}");
             }
         }
+    }
+
+    #[test]
+    fn a_command_breaks_between_its_words_and_not_behind_their_dashes() {
+        let text = facts(&[Line::new("command", "--gpus 8 --set '<a>'")]).into_string();
+        let words = ["--gpus", "8", "--set", "'&lt;a&gt;'"].map(|word| format!("<span class=\"word\">{word}</span> "));
+        assert!(text.contains(&words.concat()), "{text}");
     }
 }
