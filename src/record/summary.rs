@@ -341,10 +341,13 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
 /// Takes a verdict back that would say what was not measured: of settings that did not take effect, or of a set that used
 /// exactly what the baseline used.
 fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
-    if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
-        return;
-    }
     let lost = is_lost(cell.applied);
+    match cell.verdict {
+        Verdict::Faster | Verdict::Slower | Verdict::Same => {}
+        // More rounds would decide nothing of settings that are not there.
+        Verdict::Undecided if lost => {}
+        _ => return,
+    }
     let identical = proof.is_some_and(|proof| proof.identical_to_baseline);
     let reason = match cell.verdict {
         _ if lost => {
