@@ -17,7 +17,7 @@ use crate::impact::Step;
 use crate::nccl::check::ThisBox;
 use crate::plan::checked::{self, Leniency};
 use crate::plan::environment::Environment;
-use crate::plan::schedule::{Arm, Plan};
+use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::document;
 use crate::record::journal::Journal;
 use crate::record::run::{Header, Run, Verdict};
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
         // A redacted run is continued no more.
-        if out_of_time && !args.redact {
+        if out_of_time && !args.redact && stored.run.header.plan.agents.is_empty() {
             let place = &stored.place;
             terminal::note(format!(
                 "--time-limit ended the run; `ncclsweep --resume {place}` goes on for as long again"
@@ -147,7 +147,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     } else if args.cost.floor {
         look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
     }
-    let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
+    let complete = is_complete(plan, &ended, &tally);
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
     // What follows needs the values no more, and memory of its own.
@@ -160,6 +160,15 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, ended })
+}
+
+/// Whether every planned visit was made; without a number of rounds the time is the plan.
+fn is_complete(plan: &Plan, ended: &Ended, tally: &Tally) -> bool {
+    match (ended, plan.rounds) {
+        (Ended::Interrupted | Ended::Sick(_), _) => false,
+        (Ended::TimeLimit, Rounds::Fixed(rounds)) => tally.complete_rounds(plan) >= rounds,
+        _ => true,
+    }
 }
 
 /// Makes the visits, and when that is asked for tries the pairs of sets that failed.
@@ -271,6 +280,7 @@ fn resume(
         terminal::note(repaired);
     }
     let header = reopened.header;
+    hosts::refuse_continued(folder, &header)?;
     fit(&header)?;
     let deadlines = deadlines(args);
     let wanted = Wanted {
