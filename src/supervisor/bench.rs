@@ -212,6 +212,7 @@ impl Bench {
         }
         let gpus: Vec<_> = header.plan.devices.iter().map(|ordinal| self.gpus.get(*ordinal as usize)).collect();
         let changed = match () {
+            () if header.version != env!("CARGO_PKG_VERSION") => "ncclsweep's own version",
             () if gpus != before.gpus.iter().map(Some).collect::<Vec<_>>() => "the GPUs",
             () if self.driver != before.driver => "the driver",
             () if self.libraries() != header.plan.libraries => "the NCCL library",
