@@ -22,6 +22,22 @@ use crate::topology::{self, Machine};
 
 const PREFIX: &str = "NCCLSWEEP_EMULATE_";
 
+/// How the value of each setting is written; `docs/measuring.md` says what they do.
+const FORMS: [(&str, &str); 9] = [
+    ("TOPOLOGY", "BOX, the name of a box"),
+    ("SEED", "N"),
+    ("NCCL", "VERSION from 2.19 to 2.33, e.g. 2.30.7"),
+    ("NOISE", "graph, none, or KEY=SHARE,… of sd, process, correlation, skew, first, replay, tail"),
+    ("SCALE", "VARIABLE=VALUE:FACTOR;…, e.g. NCCL_PROTO=LL:1.2, or LAUNCH=threads:1.2 for all that threads do"),
+    ("BUSY", "PID,… or GPU:PID,…"),
+    (
+        "FAULT",
+        "KIND@PHASE[,rank=R][,gpus=A+B][,size=BYTES][,comm=N][,nth=N][,p=PROBABILITY][,when=VARIABLE=VALUE];…, e.g. hang@first,rank=3",
+    ),
+    ("AILMENT", "KIND@GPU|all[,when=VARIABLE=VALUE];…, e.g. thermal@3"),
+    ("ROOT", "FOLDER"),
+];
+
 /// A version of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version {
@@ -99,7 +115,7 @@ impl Settings {
         };
         for (name, value) in variables {
             if let Some(key) = name.strip_prefix(PREFIX) {
-                settings.set(key, &value).map_err(|why| format!("{name}={value}: {why}"))?;
+                settings.set(key, &value).map_err(|why| format!("{name}={value}: {why}; {}", form(key)))?;
             }
         }
         if let Some((gpu, _)) = settings.busy.iter().find(|(gpu, _)| *gpu >= settings.machine.slots.len()) {
@@ -130,6 +146,14 @@ impl Settings {
     /// The product of the factors whose variable has its value, by `get`.
     pub(crate) fn scale(&self, get: impl Fn(&str) -> Option<String>) -> f64 {
         self.scales.iter().filter(|s| get(&s.name).as_deref() == Some(&s.value)).map(|s| s.factor).product()
+    }
+}
+
+/// How a setting is written, or which there are.
+fn form(key: &str) -> String {
+    match FORMS.iter().find(|(known, _)| *known == key) {
+        Some((_, form)) => format!("write {form}"),
+        None => format!("there are {PREFIX}{{{}}}", FORMS.map(|(known, _)| known).join(",")),
     }
 }
 
@@ -207,6 +231,29 @@ mod tests {
             ("NCCLSWEEP_EMULATE_AILMENT", "flu@1"),
         ] {
             assert!(read(&[(name, value)]).unwrap_err().contains(name), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_how_it_is_written() {
+        for (key, value, told) in [
+            ("SCALE", "1.2", "write VARIABLE=VALUE:FACTOR"),
+            ("FAULT", "hang", "write KIND@PHASE"),
+            ("SEED", "x", "write N"),
+            ("SPEED", "2", "there are NCCLSWEEP_EMULATE_{TOPOLOGY,"),
+        ] {
+            let error = read(&[(&format!("NCCLSWEEP_EMULATE_{key}"), value)]).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_page_about_measuring_lists_every_setting_with_its_form() {
+        let page = include_str!("../../docs/measuring.md");
+        for (key, form) in FORMS {
+            let form = form.split([',', ' ', '[', '|']).next().unwrap();
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{PREFIX}{key}` |")));
+            assert!(row.is_some_and(|row| row.contains(form)), "{key}: {form} in {row:?}");
         }
     }
 

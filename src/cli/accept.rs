@@ -5,7 +5,7 @@ use super::args::{Accept as Args, Sweep};
 use super::draft::Draft;
 use super::exit::Exit;
 use super::hosts::Hosts;
-use super::{sweep, terminal};
+use super::{end, sweep, terminal};
 use crate::accept::{self, AcceptPlan, Acceptance, Outcome};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
@@ -51,6 +51,11 @@ fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<O
     let measured = sweep::measure(&flags, Some(Draft::of(&flags, &plan.config)?), &comparable)?;
     if !args.quiet {
         terminal::note(format!("results in {}", measured.folder.display()));
+        if let Some(last) = end::note(&measured, args.redact) {
+            let (plan, run) = (args.plan.display().to_string(), measured.folder.display().to_string());
+            let judge = shell_words::join(["ncclsweep", "accept", &plan, "--run", &run]);
+            terminal::note(if args.redact { last } else { format!("{last}, and `{judge}` then judges it") });
+        }
     }
     Ok((measured.ended != Ended::Interrupted).then(|| measured.stored()))
 }

@@ -79,7 +79,7 @@ pub enum Command {
     Exec(Exec),
     /// Tell what an NCCL variable does, takes and when it is read; all of them without a name
     Explain {
-        /// Name of a variable, with or without NCCL_
+        /// Name of a variable, with or without NCCL_, or a part of names: p2p
         name: Option<String>,
     },
     /// Write a completion script for a shell
@@ -139,7 +139,7 @@ pub struct Pairs {
     /// Use these GPUs: CUDA's numbers, PCI addresses or UUIDs
     #[arg(long, value_name = "2,0,…", value_delimiter = ',', value_parser = read::<Name>)]
     pub devices: Vec<Name>,
-    /// Try P2P (on), host memory (off), or both [default: both]
+    /// Try P2P (on), host memory (off), or both
     #[arg(long, value_name = "on|off|both", default_value = "both", value_parser = ["on", "off", "both"])]
     pub p2p: String,
     /// Another box than this one.
@@ -357,7 +357,7 @@ pub struct Sweep {
     #[command(flatten)]
     pub buffers: Buffers,
 
-    /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs
+    /// An env set: NAME:VARIABLE=VALUE,…. Repeat for more; `default` always runs, sets of --config when --sets names them
     #[arg(long, value_name = "NAME:K=V,…", help_heading = "Env sets")]
     pub set: Vec<String>,
     /// Vary a variable; repeat for a product
@@ -366,7 +366,7 @@ pub struct Sweep {
     /// A configuration: a TOML file, or a built-in one (pcie-tp8, proto-algo-grid, channels, …)
     #[arg(long, value_name = "FILE", help_heading = "Env sets")]
     pub config: Option<PathBuf>,
-    /// Run only these of the sets
+    /// Run only these sets: of the configuration, and of --set and --vary
     #[arg(long, value_name = "NAME,…", help_heading = "Env sets")]
     pub sets: Option<String>,
     /// Variables under every set, the default's too

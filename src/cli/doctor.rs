@@ -89,7 +89,11 @@ fn redactor(checkup: &Checkup) -> Redactor {
 }
 
 fn exit(checkup: &Checkup) -> Exit {
-    if checkup.count(Status::Fault) > 0 { Exit::Failed } else { Exit::Held }
+    match () {
+        () if checkup.saw_no_gpu() => Exit::Environment,
+        () if checkup.count(Status::Fault) > 0 => Exit::Failed,
+        () => Exit::Held,
+    }
 }
 
 /// The libraries that are installed, or the one that `--nccl` names.

@@ -18,7 +18,7 @@ use crate::plan::schedule::{Launch, Library, Measure, Plan, Rounds};
 use crate::record::journal;
 use crate::regular;
 use crate::supervisor::agents::launcher;
-use crate::units::plural;
+use crate::units::{self, plural};
 
 /// Communicators of a visit: simulated as the best number (`docs/statistics.md`).
 const COMMUNICATORS: u32 = 6;
@@ -58,6 +58,8 @@ pub struct Draft {
     time_limit_s: Option<f64>,
     soak_s: Option<f64>,
     seed: u64,
+    /// Sets of the named configuration that do not run, because flags name sets.
+    left_out: Vec<String>,
 }
 
 impl Draft {
@@ -78,6 +80,7 @@ impl Draft {
         }
         let from_audit = args.sizes_from.as_deref().map(sizes_from::load).transpose()?;
         let sets = sets(args, config, &base)?;
+        let left_out = left_out(args, config, &sets);
         let expect = expect(args, config, &sets)?;
         let launches = ranks::launches(args, config)?;
         let cases = cases(args, config, from_audit.as_ref())?;
@@ -114,7 +117,20 @@ impl Draft {
             time_limit_s: args.time_limit.or(config.time_limit).map(|limit| limit.as_secs_f64()),
             soak_s: args.soak.map(|time| time.as_secs_f64()),
             seed: args.seed.or(config.seed).unwrap_or_else(seed_from_clock),
+            left_out,
         })
+    }
+
+    /// What a person should know of these arguments before anything starts.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        if self.left_out.is_empty() {
+            return Vec::new();
+        }
+        let out = units::sets(&self.left_out);
+        vec![format!(
+            "beside --set and --vary the configuration's own sets do not run ({out}); --sets NAME,… picks from both"
+        )]
     }
 
     /// The plan of one of several agents, for its own ranks; `share` is which of how many on its host.
@@ -132,6 +148,22 @@ impl Draft {
             Some(share) => self.devices.share(gpus, share)?,
         };
         let ranks = self.ranks.unwrap_or(devices.len() as u32);
+        self.check(&devices, ranks, &libraries)?;
+        Ok(self.assemble(devices, ranks, libraries))
+    }
+
+    /// The plan as far as it is known without looking at the box: all GPUs are none, for they are not counted.
+    pub fn unseen_plan(self, libraries: Vec<Library>) -> Result<Plan> {
+        let devices = self.devices.unseen();
+        let ranks = self.ranks.unwrap_or(devices.len() as u32);
+        if ranks > 0 {
+            self.check(&devices, ranks, &libraries)?;
+        }
+        Ok(self.assemble(devices, ranks, libraries))
+    }
+
+    /// Refuses what cannot be with so many ranks on these GPUs, as far as GPUs and versions are known.
+    fn check(&self, devices: &[u32], ranks: u32, libraries: &[Library]) -> Result<()> {
         if ranks < devices.len() as u32 {
             let message = format!("{ranks} ranks leave some of {} GPUs without one", devices.len());
             return Err(Error::usage(message).help(format!("--gpus {ranks}, or at least {} ranks", devices.len())));
@@ -141,19 +173,12 @@ impl Draft {
             ranks::check(&self.rank_env, ranks)?;
         }
         self.cpu_affinity.check(ranks)?;
-        for library in &libraries {
-            check_version(library, ranks, devices.len(), &self.cases)?;
+        for library in libraries.iter().filter(|library| library.version != NcclVersion::UNKNOWN) {
+            let gpus = if devices.is_empty() { ranks as usize } else { devices.len() };
+            check_version(library, ranks, gpus, &self.cases)?;
             buffers::check(library, &self.registers)?;
         }
-        Ok(self.assemble(devices, ranks, libraries))
-    }
-
-    /// The plan as far as it is known without looking at the box: all GPUs are none, for they are not counted.
-    #[must_use]
-    pub fn unseen_plan(self, libraries: Vec<Library>) -> Plan {
-        let devices = self.devices.unseen();
-        let ranks = self.ranks.unwrap_or(devices.len() as u32);
-        self.assemble(devices, ranks, libraries)
+        Ok(())
     }
 
     fn assemble(self, devices: Vec<u32>, ranks: u32, libraries: Vec<Library>) -> Plan {
@@ -210,15 +235,38 @@ fn pick<T: Clone>(flags: &[T], file: Option<&Vec<T>>, standard: T) -> Vec<T> {
     if flags.is_empty() { file.cloned().unwrap_or_else(|| vec![standard]) } else { flags.to_vec() }
 }
 
-/// The sets of the flags when there are any, else those of the configuration; of these the selected.
+/// The sets of the flags when there are any, else those of the configuration; of these the selected. Beside sets of flags those
+/// of the configuration run when they are selected by name.
 fn sets(args: &Sweep, config: &Config, base: &Vars) -> Result<Vec<EnvSet>> {
-    let all = if args.set.is_empty() && args.vary.is_empty() {
+    if !names_sets(args) {
         env_set::check_distinct(base, &config.sets)?;
-        config.sets.clone()
-    } else {
-        env_set::from_flags(base, &args.set, &args.vary)?
-    };
-    args.sets.as_ref().map_or_else(|| Ok(all.clone()), |names| env_set::select(&all, names))
+        return args
+            .sets
+            .as_ref()
+            .map_or_else(|| Ok(config.sets.clone()), |names| env_set::select(&config.sets, names));
+    }
+    let mut all = env_set::from_flags(base, &args.set, &args.vary)?;
+    let Some(names) = &args.sets else { return Ok(all) };
+    let more: Vec<EnvSet> =
+        config.sets.iter().filter(|set| all.iter().all(|own| own.name != set.name)).cloned().collect();
+    all.extend(more);
+    let selected = env_set::select(&all, names)?;
+    env_set::check_distinct(base, &selected)?;
+    Ok(selected)
+}
+
+/// Whether flags name sets.
+fn names_sets(args: &Sweep) -> bool {
+    !args.set.is_empty() || !args.vary.is_empty()
+}
+
+/// Sets of the configuration that was asked for by name and that do not run, although nobody selected any.
+fn left_out(args: &Sweep, config: &Config, sets: &[EnvSet]) -> Vec<String> {
+    if args.config.is_none() || args.sets.is_some() || !names_sets(args) {
+        return Vec::new();
+    }
+    let out = config.sets.iter().filter(|set| sets.iter().all(|own| own.name != set.name));
+    out.map(|set| set.name.clone()).collect()
 }
 
 /// The sets that gate the run: those of the flag, else of the configuration as far as they run, else `pcie-ll`.

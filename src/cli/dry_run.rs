@@ -1,19 +1,21 @@
 //! `--dry-run`: the plan, the processes, each set's environment and how long it will take. Starts nothing.
 
 use std::io::Write;
+use std::path::Path;
 
 use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::exit::Exit;
+use super::{settings, terminal};
 use crate::error::Result;
 use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
-use crate::plan::environment::{Environment, Origin};
+use crate::plan::environment::Origin;
 use crate::plan::schedule::{Launch, Library, Plan, Rounds};
 use crate::stats::Looks;
 use crate::supervisor::bench::{Wanted, choose};
-use crate::supervisor::{library, provenance};
+use crate::supervisor::{emulator, library};
 
 /// Seconds of a process and of each communicator in it, measured on 2 GPUs (`docs/statistics.md`).
 const PROCESS_S: f64 = 2.0;
@@ -23,14 +25,19 @@ const COMMUNICATOR_S: f64 = 0.55;
 pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
     let wanted = Wanted { emulate: args.emulation.emulate.clone(), nccl: args.nccl.clone(), ..Wanted::default() };
     let libraries = choose(&wanted).map(|(chosen, _)| chosen).unwrap_or_default();
+    let emulated = args.emulation.emulate.is_some().then(emulator::version).flatten();
+    let version = |path: &Path| emulated.or_else(|| library::version_in_file(path)).unwrap_or(NcclVersion::UNKNOWN);
     let libraries: Vec<Library> = libraries
         .iter()
-        .map(|found| Library {
-            path: found.path.display().to_string(),
-            version: library::version_in_file(&found.path).unwrap_or(NcclVersion::UNKNOWN),
-        })
+        .map(|found| Library { path: found.path.display().to_string(), version: version(&found.path) })
         .collect();
-    let plan = draft.unseen_plan(libraries);
+    let notes = draft.notes();
+    let plan = draft.unseen_plan(libraries)?;
+    let warnings = settings::check(args, &plan, None)?;
+    if !args.quiet {
+        notes.iter().for_each(terminal::note);
+        warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
+    }
     answer(Exit::Held, |out| write(&plan, out).map_err(unwritten))
 }
 
@@ -82,9 +89,7 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "NCCL variables of each set")?;
     for (index, set) in plan.sets.iter().enumerate() {
         writeln!(out, "  {}", set.name)?;
-        let environment = Environment::inherit(provenance::environment(), plan.clean_env)
-            .layer(&plan.base, Origin::Base)
-            .layer(&plan.sets[index].vars, Origin::Set);
+        let environment = settings::asked(plan, index);
         let mut variables = environment.nccl().peekable();
         if variables.peek().is_none() {
             writeln!(out, "    none")?;

@@ -159,6 +159,7 @@ const EXPLAIN: &str = "\
 Examples:
   ncclsweep explain                  all variables, a line each
   ncclsweep explain buffsize
+  ncclsweep explain p2p              those with p2p in their names
   ncclsweep explain NCCL_P2P_LEVEL
 
 Exit status:
@@ -214,10 +215,11 @@ Examples:
   ncclsweep doctor --match vllm
   ncclsweep doctor --log server.log
 
-Exit status:
-  0  sound
+Exit status, the first that holds:
+  2  usage
+  3  no GPU shows; what else is known is printed
   1  a fault
-  2  usage";
+  0  sound";
 
 const AUDIT: &str = "\
 Examples:

@@ -4,13 +4,16 @@ use super::answer::answer_text;
 use super::exit::Exit;
 use super::terminal;
 use crate::error::{Error, Result};
-use crate::nccl::catalogue;
+use crate::nccl::catalogue::{self, Variable};
 
-/// Prints one variable, or the list of all.
+/// A part of a name that is shorter is in too many of them.
+const SHORTEST: usize = 2;
+
+/// Prints one variable, those that have a word in their names, or the list of all.
 pub fn run(name: Option<&str>) -> Result<Exit> {
     let text = match name {
         Some(name) => one(name)?,
-        None => all(),
+        None => list(&catalogue::all().iter().collect::<Vec<_>>()),
     };
     answer_text(text)
 }
@@ -30,18 +33,28 @@ fn fitted(text: &str, column: usize) -> String {
 
 fn one(name: &str) -> Result<String> {
     let upper = name.to_ascii_uppercase();
-    let full = if upper.starts_with("NCCL_") { upper } else { format!("NCCL_{upper}") };
+    let full = if upper.starts_with("NCCL_") { upper.clone() } else { format!("NCCL_{upper}") };
     if let Some(variable) = catalogue::get(&full) {
         let text = catalogue::explain(variable);
         let (meaning, facts) = text.split_once("\n\n").unwrap_or((&text, ""));
         return Ok(format!("{}\n{}", fitted(meaning, 2), fitted(facts, 12)));
     }
+    if let Some(who) = catalogue::foreign(&full) {
+        return Err(Error::usage(format!("NCCL does not read {full}: {who}")));
+    }
+    let named: Vec<&Variable> = catalogue::all().iter().filter(|variable| variable.name.contains(&upper)).collect();
+    if !named.is_empty() && upper.len() >= SHORTEST {
+        return Ok(list(&named));
+    }
     let guess = catalogue::nearest(&full).map(|near| format!("did you mean {}? ", near.name)).unwrap_or_default();
-    Err(Error::usage(format!("NCCL is not known to read {full}"))
-        .help(format!("{guess}`ncclsweep explain` lists all variables")))
+    let message = match upper.starts_with("NCCL_") {
+        true => format!("NCCL is not known to read {full}"),
+        false => format!("no variable of NCCL has `{upper}` in its name"),
+    };
+    Err(Error::usage(message).help(format!("{guess}`ncclsweep explain` lists all variables")))
 }
 
-fn all() -> String {
-    let lines = catalogue::all().iter().map(|variable| format!("{:<34} {}\n", variable.name, variable.meaning));
+fn list(variables: &[&Variable]) -> String {
+    let lines = variables.iter().map(|variable| format!("{:<34} {}\n", variable.name, variable.meaning));
     fitted(&lines.collect::<String>(), 35)
 }

@@ -12,6 +12,7 @@ mod doctor;
 mod documents;
 mod draft;
 mod dry_run;
+mod end;
 mod examples;
 mod exec;
 mod exit;
@@ -26,7 +27,9 @@ mod pairs;
 mod progress;
 mod ranks;
 mod report;
+mod settings;
 mod sizes_from;
+mod slips;
 mod sweep;
 mod terminal;
 mod topo;
@@ -83,7 +86,11 @@ fn command() -> Exit {
                     return answer(Exit::Held, |_| error.print().map_err(unwritten))
                         .unwrap_or_else(|error| failed(&error));
                 }
-                exit::show_usage(&error);
+                let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+                match slips::of(&error, &words) {
+                    Some(error) => exit::show(&error),
+                    None => exit::show_usage(&slips::plainly(error)),
+                }
                 return Exit::Usage;
             }
         };

@@ -10,14 +10,11 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{folder, hosts, ranks, sizes_from, terminal};
+use super::{end, folder, hosts, settings, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
-use crate::nccl::check::ThisBox;
-use crate::plan::checked::{self, Leniency};
-use crate::plan::environment::Environment;
-use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::plan::schedule::{Plan, Rounds};
 use crate::record::document;
 use crate::record::journal::Journal;
 use crate::record::run::{Header, Run, Verdict};
@@ -53,20 +50,18 @@ pub fn run(args: &Args) -> Result<Exit> {
         Some(baseline) => compare::check(baseline, header),
         None => Ok(()),
     };
-    let measured = measure(args, draft()?, &comparable)?;
+    let draft = draft()?;
+    if let (Some(draft), false) = (&draft, args.quiet) {
+        draft.notes().iter().for_each(terminal::note);
+    }
+    let measured = measure(args, draft, &comparable)?;
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
-    let out_of_time = measured.ended == Ended::TimeLimit;
+    let last = end::note(&measured, args.redact);
     let stored = measured.stored();
     let exit = answer(exit, |out| show(args, &stored, step.as_ref(), out))?;
     if !args.quiet {
         terminal::note(format!("results in {}", stored.place));
-        // A redacted run is continued no more.
-        if out_of_time && !args.redact && stored.run.header.plan.agents.is_empty() {
-            let place = &stored.place;
-            terminal::note(format!(
-                "--time-limit ended the run; `ncclsweep --resume {place}` goes on for as long again"
-            ));
-        }
+        last.iter().for_each(terminal::note);
     }
     match baseline {
         Some(baseline) if !interrupted => Ok(exit.min(since(args, &baseline, &stored)?)),
@@ -96,6 +91,8 @@ pub struct Measured {
     pub run: Run,
     /// Why it ended.
     pub ended: Ended,
+    /// Whether it was there as it is before: a run that was continued and had nothing left to do.
+    pub unchanged: bool,
 }
 
 impl Measured {
@@ -128,6 +125,8 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
             .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
         terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
     }
+    let held = |journal: &Journal| (journal.entries().len(), journal.pairs().len(), journal.floor().cloned());
+    let before = held(&journal);
     let mut tally = Tally::of(&journal)?;
     let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
@@ -147,6 +146,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     } else if args.cost.floor {
         look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
     }
+    let unchanged = args.resume.is_some() && held(&journal) == before;
     let complete = is_complete(plan, &ended, &tally);
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
@@ -159,7 +159,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     }
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
-    Ok(Measured { folder, run, ended })
+    Ok(Measured { folder, run, ended, unchanged })
 }
 
 /// Whether every planned visit was made; without a number of rounds the time is the plan.
@@ -255,7 +255,7 @@ fn begin(
         bench.check_idle(&plan.devices)?;
     }
     let mut setup = bench.setup(deadlines(args));
-    let mut warnings = check_settings(args, &plan, &setup, bench.nvlink(&plan))?;
+    let mut warnings = settings::check(args, &plan, bench.nvlink(&plan))?;
     warnings.extend(unbound(&plan, &setup));
     let mut header = bench.header(plan);
     if let Some(place) = &place {
@@ -295,7 +295,7 @@ fn resume(
         bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = check_settings(args, &header.plan, &setup, bench.nvlink(&header.plan))?;
+    let warnings = settings::check(args, &header.plan, bench.nvlink(&header.plan))?;
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 
@@ -307,35 +307,6 @@ pub(super) fn wanted(args: &Args) -> Wanted {
 
 pub(super) fn deadlines(args: &Args) -> Deadlines {
     args.deadline.map_or_else(Deadlines::default, Deadlines::all)
-}
-
-/// Refuses settings that NCCL would spoil in silence; gives what else is to be said of them.
-fn check_settings(args: &Args, plan: &Plan, setup: &Setup, nvlink: Option<bool>) -> Result<Vec<String>> {
-    let leniency = Leniency { allow_unknown: args.allow_unknown, force: args.force };
-    let left_out = |name: String| format!("{name} is inherited with a value that is no UTF-8; no worker gets it");
-    let mut warnings: Vec<String> = match plan.clean_env {
-        true => Vec::new(),
-        false => provenance::left_out().into_iter().map(left_out).collect(),
-    };
-    warnings.extend(ranks::warnings(plan));
-    for (library, taken) in plan.libraries.iter().enumerate() {
-        let mut sets: Vec<(String, Environment)> = Vec::new();
-        for (set, of) in plan.sets.iter().enumerate() {
-            let arm = Arm { set, library, ..plan.baseline() };
-            sets.push((of.name.clone(), setup.environment(plan, arm)));
-            let own = plan.rank_env.iter().map(|own| own.rank);
-            sets.extend(own.map(|rank| (format!("{}, rank {rank}", of.name), setup.rank_environment(plan, arm, rank))));
-        }
-        let sets = sets.iter().map(|(name, environment)| (name.as_str(), environment.clone()));
-        let found = checked::findings(sets, Some(taken.version), &ThisBox { nvlink }, leniency);
-        for warning in checked::refuse_errors(found)? {
-            let warning = warning.to_string();
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
-    }
-    Ok(warnings)
 }
 
 /// Says which ranks cannot be bound to CPUs as asked.

@@ -137,6 +137,14 @@ impl Checkup {
     pub fn count(&self, status: Status) -> usize {
         self.checks.iter().filter(|check| check.status == status).count()
     }
+
+    /// Whether this is a look at a machine that showed no GPU: what matters of it was not seen, so it is not sound.
+    #[must_use]
+    pub fn saw_no_gpu(&self) -> bool {
+        let Details::Machine(facts) = &self.details else { return false };
+        let told = matches!(&facts.cuda, machine::Answer::Told(cuda) if !cuda.gpus.is_empty());
+        !told && facts.topology.as_ref().is_none_or(|topology| topology.gpus.is_empty())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! NCCL's configuration files: lines that lose or spoil their setting, and which file wins for which variable.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -120,7 +121,7 @@ pub fn look(request: &Request) -> Result<Checkup> {
     }
     let settings = effective(request.environment, &applying);
     checks.push(winners(&settings));
-    let facts = Facts { version, files: applying.iter().map(Applying::facts).collect(), effective: settings };
+    let facts = Facts { version, files: applying.iter().map(|of| of.facts(version)).collect(), effective: settings };
     let subject = match request.file {
         Some(file) => file.display().to_string(),
         None => "NCCL's configuration files".to_owned(),
@@ -251,15 +252,16 @@ fn winners(settings: &[Setting]) -> Check {
 }
 
 impl Applying {
-    fn facts(&self) -> FileFacts {
+    fn facts(&self, version: Option<NcclVersion>) -> FileFacts {
         let lints = match &self.conf {
             Ok(Some((conf, bytes))) => {
+                let corrected = corrected(conf, &values(conf, version));
                 let lint = |lint: &conf::Lint| LintFacts {
                     line: lint.line,
                     text: text(bytes, lint.line),
                     lost: lint.lost,
                     message: lint.message.clone(),
-                    corrected: lint.corrected.clone(),
+                    corrected: lint.corrected.as_ref().and_then(|_| corrected.get(&lint.line).cloned()),
                 };
                 conf.lints.iter().map(lint).collect()
             }
@@ -282,13 +284,19 @@ impl Applying {
             check.next.extend(next);
             check.join(&mut checks);
         };
+        let findings = values(conf, version);
+        let mut corrected = corrected(conf, &findings);
+        // A line may be wrong in several ways, but there is one to write.
+        let mut write = |line: usize| corrected.remove(&line).map(|line| format!("write {line}"));
         for lint in &conf.lints {
             let status = if lint.lost { Status::Fault } else { Status::Warning };
-            add(lint.line, status, lint.message.clone(), lint.corrected.as_ref().map(|line| format!("write {line}")));
+            add(lint.line, status, lint.message.clone(), write(lint.line));
         }
-        for (line, finding) in values(conf, version) {
+        for (line, finding) in findings {
             let status = if finding.severity == Severity::Error { Status::Fault } else { Status::Warning };
-            add(line, status, format!("{}: {}", finding.variable, finding.message), help(&finding));
+            let message = format!("{}: {}", finding.variable, finding.message);
+            let more = if value(&finding).is_some() { None } else { finding.help };
+            add(line, status, message, write(line).or(more));
         }
         checks.sort_by_key(|check| check.name.strip_prefix("line ").and_then(|line| line.parse::<usize>().ok()));
         let lost = checks.iter().filter(|check| check.status == Status::Fault).count();
@@ -316,11 +324,16 @@ fn values(conf: &Conf, version: Option<NcclVersion>) -> Vec<(usize, check::Findi
     findings.filter_map(|finding| Some((finding.origin.parse().ok()?, finding))).collect()
 }
 
-/// The help of a finding, as the whole line where it names a value.
-fn help(finding: &check::Finding) -> Option<String> {
-    let help = finding.help.as_ref()?;
-    let value = help.strip_prefix("write ").filter(|value| !value.contains(' '));
-    Some(value.map_or_else(|| help.clone(), |value| format!("write {}={value}", finding.variable)))
+/// Lines as they should be, by their numbers: the name, the form and the value right.
+fn corrected(conf: &Conf, findings: &[(usize, check::Finding)]) -> BTreeMap<usize, String> {
+    let lines = conf.lints.iter().filter_map(|lint| Some((lint.line, lint.corrected.clone()?)));
+    let value = |of: &check::Finding| Some(format!("{}={}", of.variable, value(of)?));
+    lines.chain(findings.iter().filter_map(|(line, finding)| Some((*line, value(finding)?)))).collect()
+}
+
+/// The value that a finding names to be written instead.
+fn value(finding: &check::Finding) -> Option<&str> {
+    finding.help.as_ref()?.strip_prefix("write ").filter(|value| !value.contains(' '))
 }
 
 /// Line `number` as it stands, with what cannot be seen made visible, cut when it is long.

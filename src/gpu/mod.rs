@@ -54,6 +54,14 @@ pub enum GpuError {
     },
 }
 
+impl GpuError {
+    /// Whether a library is not there at all, as where no driver is installed.
+    #[must_use]
+    pub fn is_no_library(&self) -> bool {
+        matches!(self, Self::Missing { what, .. } if what.contains("cannot open shared object file: No such file"))
+    }
+}
+
 /// The loader's own message, which names the file and what is wrong with it.
 fn loaders_words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)

@@ -109,7 +109,12 @@ impl Management {
 }
 
 fn missing(error: NvmlError) -> GpuError {
-    GpuError::Missing { library: "NVML (libnvidia-ml)".into(), what: error.to_string() }
+    let what = match &error {
+        // The loader's own words say which file it did not find.
+        NvmlError::LibloadingError(loader) => loader.to_string(),
+        error => error.to_string(),
+    };
+    GpuError::Missing { library: "NVML (libnvidia-ml)".into(), what }
 }
 
 fn command_name(pid: u32) -> Option<String> {

@@ -94,6 +94,12 @@ impl Config {
         Self::parse(&shown, &text)
     }
 
+    /// Whether a file may say `key`, which is named as its flag.
+    #[must_use]
+    pub fn takes(key: &str) -> bool {
+        read::KEYS.contains(&key)
+    }
+
     /// The built-in configuration of this name.
     pub fn builtin(name: &str) -> Result<Self> {
         match BUILTIN.iter().find(|(known, _)| *known == name) {

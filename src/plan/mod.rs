@@ -5,5 +5,6 @@ pub mod checked;
 pub mod config;
 pub mod env_set;
 pub mod environment;
+pub mod inherited;
 pub mod schedule;
 pub mod settings;

@@ -119,7 +119,11 @@ fn conclusion(checkup: &Checkup) -> String {
         (Status::Fault | Status::Warning, 2..) => format!("{count} {status}s"),
         _ => format!("{count} {status}"),
     });
-    words.collect::<Vec<_>>().join(", ")
+    let counts = words.collect::<Vec<_>>().join(", ");
+    if checkup.saw_no_gpu() {
+        return format!("{counts}. No GPU shows here: this tells nothing of a box with GPUs");
+    }
+    counts
 }
 
 #[cfg(test)]

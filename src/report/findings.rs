@@ -124,7 +124,7 @@ fn proofs(run: &Run) -> Vec<Line> {
             say("settings", "NCCL does exactly what it does by default, on all ranks and sizes");
         }
         // A warning given before the start says the same of some.
-        let warned = |name: &str| run.warnings.iter().any(|warning| warning.contains(name));
+        let warned = |name: &str| run.warnings.iter().any(|warning| warning.contains(&format!(": {name} ")));
         let idle = |proof: &VariableProof| {
             proof.state == State::NoEffectHere && proof.origin == Origin::Set && !warned(&proof.name)
         };

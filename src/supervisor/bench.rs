@@ -79,7 +79,7 @@ impl Bench {
         let probe = seen.expect("at least one library was chosen");
         let topology = wiring::topology(&wiring::root(private, emulation.is_some()), &probe);
         let loads = probe.loads;
-        let (cuda, gpus) = probe.cuda.map_err(|error| no_driver(error, emulation.is_some()))?;
+        let (cuda, gpus) = probe.cuda.map_err(no_driver)?;
         let (driver, processes) = probe.management.map_or((None, Vec::new()), |(driver, all)| (Some(driver), all));
         let others = others.iter().map(|other| facts(other, None)).collect();
         Ok(Self { taken, others, gpus, topology, cuda, driver, processes, loads, emulation })
@@ -266,15 +266,7 @@ fn unusable(library: &Found, error: GpuError) -> Error {
         .help(format!("found by {}; name another with --nccl PATH", library.by))
 }
 
-fn no_driver(error: GpuError, emulated: bool) -> Error {
-    // What its cuInit answers when it cannot read its own variables.
-    let unread = matches!(&error, GpuError::Cuda { name, .. } if name == "CUDA_ERROR_INVALID_VALUE");
-    if emulated && unread {
-        return Error::new(Kind::Environment, "the emulator does not start").because(error).help(
-            "one of the variables NCCLSWEEP_EMULATE_* has a value that it does not read; `env | grep NCCLSWEEP_EMULATE_` \
-             shows them, emulator/src/settings.rs says their forms",
-        );
-    }
+fn no_driver(error: GpuError) -> Error {
     Error::new(Kind::Environment, "no usable GPU driver").because(error).help(
         "libcuda.so.1 comes with the NVIDIA driver (`nvidia-smi` tells whether it works); a container needs access to the \
          GPUs (--gpus all); `--emulate` rehearses without GPUs",

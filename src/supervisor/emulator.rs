@@ -1,15 +1,25 @@
 //! The emulator's shared object: where it lies beside the executable.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::beside;
 use crate::error::{Error, Kind, Result};
+use crate::nccl::version::NcclVersion;
 
 /// What `--emulate` alone means: eight GPUs on four PCIe switches under two sockets.
 pub const STANDARD: &str = "8xrtxpro6000-switch";
 
 /// The emulated boxes there are.
 pub const BOXES: [&str; 4] = [STANDARD, "8xpcie-flat", "4x4090-phb", "2xh200-nvlink"];
+
+/// The version that is emulated when none is asked for.
+const NCCL: NcclVersion = NcclVersion::new(2, 28, 3);
+
+/// How the names of its variables begin.
+const PREFIX: &str = "NCCLSWEEP_EMULATE_";
+
+/// How the line begins in which it says what variable it cannot read.
+const COMPLAINS: &str = "ncclsweep emulator: NCCLSWEEP_EMULATE_";
 
 const FILE: &str = "libncclsweep_emulator.so";
 
@@ -20,6 +30,21 @@ pub fn find() -> Result<PathBuf> {
             "looked for {looked}; `cargo build --release` in a clone leaves it in target/release/deps, copy it beside the executable"
         ))
     })
+}
+
+/// The version of NCCL that the emulator will report; none when what is asked for is not one.
+#[must_use]
+pub fn version() -> Option<NcclVersion> {
+    match std::env::var("NCCLSWEEP_EMULATE_NCCL") {
+        Ok(asked) => asked.parse().ok(),
+        Err(_) => Some(NCCL),
+    }
+}
+
+/// What the emulator has against its variables, in what a process wrote to this file.
+pub(super) fn complaint(output: &Path) -> Option<String> {
+    let said = std::fs::read_to_string(output).ok()?;
+    said.lines().find_map(|line| line.strip_prefix(COMPLAINS)).map(|why| format!("{PREFIX}{why}"))
 }
 
 /// Refuses a box that is not emulated.

@@ -7,9 +7,13 @@ use super::private::Private;
 use super::visit::Emulation;
 use super::{provenance, wiring};
 use crate::error::{Kind, Result};
+use crate::gpu::GpuError;
 use crate::gpu::cuda::Device;
 use crate::record::look::{Look, Source};
 use crate::topology::Topology;
+
+/// Said where neither of the driver's libraries is there: what lacks is told once, in words that are no loader's.
+const NO_DRIVER: &str = "there is no NVIDIA driver here: neither libcuda.so.1 nor libnvidia-ml.so.1 is found";
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +55,10 @@ pub fn look(
     match probe(&inherited, &folder, emulation.as_ref(), limit, private, wanted.load, interrupted) {
         Ok(probe) => {
             look.topology = wiring::topology(&root, &probe);
+            if [probe.cuda.as_ref().err(), probe.management.as_ref().err()].iter().all(is_not_there) {
+                look.unasked.push(NO_DRIVER.to_owned());
+                return Ok(look);
+            }
             match &probe.cuda {
                 Ok((version, gpus)) => {
                     look.cuda = Some(version.clone());
@@ -72,6 +80,10 @@ pub fn look(
         }
     }
     Ok(look)
+}
+
+fn is_not_there(error: &Option<&GpuError>) -> bool {
+    error.is_some_and(GpuError::is_no_library)
 }
 
 fn emulation(name: &str) -> Result<Emulation> {

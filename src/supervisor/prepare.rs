@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::child::{Child, Heard, Spec, WIRE_FD, signal_of};
+use super::emulator;
 use super::private::Private;
 use super::visit::{Emulation, Setup};
 use crate::error::{Error, Kind, Result};
@@ -66,7 +67,11 @@ pub fn probe(
             .help("limits of this shell may be too tight: `ulimit -a`, above all -n and -u")
     })?;
     match child.hear(limit, interrupted) {
-        Heard::Received(Received::Message(probe)) => Ok(probe),
+        Heard::Received(Received::Message(probe)) => match emulation.and_then(|_| emulator::complaint(&output)) {
+            Some(why) => Err(Error::new(Kind::Environment, format!("the emulator does not start: {why}"))
+                .help("correct the variable, or unset it")),
+            None => Ok(probe),
+        },
         Heard::Received(Received::Garbage(what)) => Err(failed(&format!("said {what}"))),
         Heard::Received(Received::End) => {
             let said = std::fs::read_to_string(&output).unwrap_or_default();

@@ -65,8 +65,11 @@ fn a_data_type_that_nccl_reduces_on_newer_gpus_only_is_told_before_anything_star
 #[test]
 fn a_variable_that_the_emulator_cannot_read_is_not_taken_for_a_missing_driver() {
     let ran = Program::least("").env("NCCLSWEEP_EMULATE_SCALE", "1.2").keeping(OUT).run().exits(3);
-    ran.tells("the emulator does not start");
-    ran.tells("NCCLSWEEP_EMULATE_");
+    ran.tells("the emulator does not start: NCCLSWEEP_EMULATE_SCALE=1.2");
+    ran.tells("write VARIABLE=VALUE:FACTOR");
+    let ran = Program::new(["topo", "--emulate"]).env("NCCLSWEEP_EMULATE_FAULT", "hang").run();
+    let words: Vec<&str> = ran.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("NCCLSWEEP_EMULATE_FAULT=hang: \"hang\" is not KIND@PHASE"), "{}", ran.stdout);
 }
 
 const BUSY: (&str, &str) = ("NCCLSWEEP_EMULATE_BUSY", "1:4194301,0:4194302");

@@ -59,6 +59,12 @@ fn an_interrupted_run_keeps_its_visits_and_completes_to_the_cells_of_an_uninterr
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.starts_with("interrupted after ") && last.contains(" of 8 visits; `ncclsweep --resume run`"),
+        "{said}"
+    );
     let interrupted = document(&folder);
     assert!(!interrupted.complete);
     let kept = interrupted.visits.len();
@@ -72,6 +78,10 @@ fn an_interrupted_run_keeps_its_visits_and_completes_to_the_cells_of_an_uninterr
     let (resumed, whole) = (document(&folder), whole.document());
     assert!(resumed.complete && resumed.visits.len() == 8);
     assert_eq!(figures(&resumed), figures(&whole));
+
+    let again = Program::emulated("").args(["--resume", folder.to_str().unwrap()]).run();
+    again.tells("nothing was left to do: this run was finished with its 8 visits");
+    assert_eq!(document(&folder).visits.len(), 8);
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn a_dry_run_shows_the_whole_plan_and_starts_nothing() {
     ] {
         assert!(ran.stdout.contains(told), "`{told}` is missing in\n{}", ran.stdout);
     }
-    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.stderr.lines().count(), 1, "what a run would warn of: {}", ran.stderr);
     assert!(!ran.folder().exists());
 }
 

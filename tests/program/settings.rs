@@ -80,6 +80,66 @@ fn later_wins_inherited_then_configured_base_then_base_flag_then_set() {
 }
 
 #[test]
+fn inherited_settings_are_said_to_be_part_of_the_default_and_of_a_set_that_adds_nothing() {
+    let program = Program::least("--set ll:NCCL_PROTO=LL").env("NCCL_PROTO", "LL").env("NCCL_DEBUG", "WARN");
+    let ran = program.keeping(OUT).run();
+    let told = [
+        "default is not NCCL's own default, it inherits NCCL_PROTO=LL; --clean-env drops that",
+        "ll is the same as default: all that it sets is inherited already",
+    ];
+    for told in told {
+        ran.tells(told);
+        assert!(ran.document().warnings.iter().any(|warning| warning.contains(told)), "{:?}", ran.document().warnings);
+    }
+    let clean = Program::least("--set ll:NCCL_PROTO=LL --clean-env --dry-run").env("NCCL_PROTO", "LL").run().exits(0);
+    assert_eq!(clean.stderr, "");
+}
+
+#[test]
+fn a_dry_run_refuses_the_settings_that_a_run_refuses_and_warns_of_the_same() {
+    for (setting, told) in [
+        ("x:NCCL_PROTO=LL64", "LL64"),
+        ("x:NCCL_PROTOCOL=LL", "NCCL_PROTOCOL"),
+        ("x:NCCL_BUFFSIZE=16M", "write 16777216"),
+        // The emulated 2.28.3 does not read it yet.
+        ("x:NCCL_PARAM_DUMP_ALL=1", "NCCL_PARAM_DUMP_ALL"),
+    ] {
+        for arguments in [&["--set", setting][..], &["--set", setting, "--dry-run"]] {
+            let ran = Program::least("").args(arguments.iter().copied()).keeping(OUT).run().exits(2);
+            ran.tells(told);
+            assert_eq!(ran.stdout, "", "{arguments:?}");
+        }
+        Program::least("--dry-run --force").args(["--set", setting]).run().exits(0).tells(told);
+    }
+    let ran = Program::least("--dry-run").run().exits(0);
+    ran.tells("warning: pcie-ll: NCCL_BUFFSIZE has no effect");
+    let version = MAIN.document().header.plan.libraries[0].version;
+    assert!(ran.stdout.contains(&format!("NCCL   {version} ")), "the version that a run meets: {}", ran.stdout);
+    Program::least("--dry-run --launch processes --rank-env 9:NCCL_PROTO=LL").run().exits(2).tells("names rank 9");
+}
+
+#[test]
+fn sets_of_a_configuration_beside_sets_of_flags_run_when_they_are_named() {
+    let sets = |arguments: &str| {
+        let ran = Program::least("--dry-run --set ll:NCCL_PROTO=LL").args(arguments.split_whitespace()).run().exits(0);
+        let (_, sets) = ran.stdout.split_once("NCCL variables of each set\n").unwrap();
+        let names = sets.lines().filter(|line| !line.starts_with("    ")).map(|line| line.trim().to_owned());
+        (names.collect::<Vec<_>>().join(" "), ran.stderr)
+    };
+    assert_eq!(sets(""), ("default ll".to_owned(), String::new()));
+    let (names, told) = sets("--config pcie-tp8");
+    assert_eq!(names, "default ll");
+    assert!(
+        told.contains("the configuration's own sets do not run (pcie-ll); --sets NAME,… picks from both"),
+        "{told}"
+    );
+    assert_eq!(sets("--sets pcie-ll,ll").0, "default ll pcie-ll");
+    assert_eq!(sets("--config pcie-tp8 --sets pcie-ll").0, "default pcie-ll");
+    let ran = Program::least("--dry-run --set ll:NCCL_PROTO=LL --sets nope").run().exits(2);
+    ran.tells("ll, pcie-ll");
+}
+
+#[test]
 fn a_clean_environment_has_nothing_inherited_and_says_what_it_dropped() {
     let program = Program::least("--clean-env").env("NCCL_PROTO", "Simple").env("NCCL_ALGO", "Ring").keeping(OUT);
     let run = program.run().exits(5).document();

@@ -152,6 +152,13 @@ fn a_variable_is_explained_by_its_name_and_a_wrong_name_by_the_nearest() {
     let ran = Program::new(["explain", "buffsize"]).run().exits(0);
     assert!(ran.stdout.starts_with("NCCL_BUFFSIZE"), "{}", ran.stdout);
     assert!(Program::new(["explain"]).run().exits(0).stdout.lines().count() > 50);
+    let several = Program::new(["explain", "p2p"]).run().exits(0).stdout;
+    for name in ["NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_MIN_P2P_NCHANNELS"] {
+        assert!(several.contains(name), "{several}");
+    }
+    assert!(!several.contains("NCCL_ALGO "), "{several}");
+    Program::new(["explain", "VLLM_FOO"]).run().exits(2).tells("no variable of NCCL has `VLLM_FOO` in its name");
+    Program::new(["explain", "NCCL_VERSION"]).run().exits(2).tells("NCCL does not read NCCL_VERSION");
     Program::new(["explain", "NCCL_PROTOO"]).run().exits(2).tells("did you mean NCCL_PROTO?");
 }
 

@@ -60,7 +60,8 @@ fn values_that_nccl_misreads_are_shown_with_the_line_to_write() {
     // The line is wrong, and so is its value: both are said.
     let found = lines("export NCCL_BUFFSIZE=16M", MIDDLE);
     assert!(found[0].1.contains("word of the shell") && found[0].1.contains("as 16"), "{found:?}");
-    assert!(found[0].2.ends_with("write NCCL_BUFFSIZE=16777216"), "{found:?}");
+    assert_eq!(found[0].2, "write NCCL_BUFFSIZE=16777216", "there is one line to write");
+    assert_eq!(lines("export NCCL_PROT=LL", MIDDLE)[0].2, "write NCCL_PROTO=LL");
 }
 
 #[test]

@@ -117,7 +117,6 @@ pub fn look(root: &Path, mut facts: Facts) -> Checkup {
     let files = Root(root);
     facts.topology = facts.topology.or_else(|| topology::probe(root).ok());
     let topology = facts.topology.as_ref();
-    let gpus = topology.map_or(0, |topology| topology.gpus.len());
     // An emulated box has GPUs and wiring; processors and memory are this machine's.
     let own = topology.filter(|_| facts.emulated.is_none());
     let mut checks = vec![cpu::machine(files, own)];
@@ -130,7 +129,7 @@ pub fn look(root: &Path, mut facts: Facts) -> Checkup {
         schema: SCHEMA,
         subject: subject(&facts),
         checks,
-        limits: limits(&facts, gpus),
+        limits: limits(&facts),
         details: Details::Machine(Box::new(facts)),
     }
 }
@@ -142,14 +141,11 @@ fn subject(facts: &Facts) -> String {
     }
 }
 
-fn limits(facts: &Facts, gpus: usize) -> Vec<String> {
+fn limits(facts: &Facts) -> Vec<String> {
     let mut limits = vec![
         "that a path is allowed does not show that it works: only a collective with checked data does (`ncclsweep`)"
             .to_owned(),
     ];
-    if gpus == 0 {
-        limits.push("no GPU is visible here, so that nothing is known of one".to_owned());
-    }
     if let Some(name) = &facts.emulated {
         limits.push(format!("EMULATED: driver, GPUs and links are those of {name}, all else is this machine's"));
     }

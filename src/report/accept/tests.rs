@@ -55,6 +55,21 @@ fn nothing_but_a_pass_passes_in_junit() {
 }
 
 #[test]
+fn every_case_of_junit_carries_what_was_measured() {
+    let text = junit(&acceptance()).unwrap();
+    let case = text.split("<testcase ").find(|case| case.starts_with("name=\"pcie-ll 7168x1 graph\"")).unwrap();
+    assert!(case.contains("<system-out>1.67× (1.63–1.70), required ≥ 1.50× default</system-out>"), "{case}");
+    let number = |name: &str| -> f64 {
+        let (_, rest) = case.split_once(&format!("<property name=\"{name}\" value=\"")).unwrap();
+        rest.split('"').next().unwrap().parse().unwrap()
+    };
+    assert!(
+        (1.6..1.7).contains(&number("value")) && number("low") < number("value") && number("value") < number("high")
+    );
+    assert!(text.contains("<system-out>8, required 8</system-out>"), "{text}");
+}
+
+#[test]
 fn json_is_the_whole_acceptance() {
     let mut text = Vec::new();
     write(&acceptance(), Form::Json, Style::default(), &mut text).unwrap();

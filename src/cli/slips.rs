@@ -1,0 +1,85 @@
+//! Slips of the pen that the parser of arguments tells in words that lead astray.
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use super::args::Arguments;
+use crate::error::Error;
+use crate::plan::config::Config;
+
+/// What to say instead of the parser's `error` of these words, the program's name first.
+pub(super) fn of(error: &clap::Error, words: &[String]) -> Option<Error> {
+    box_apart(error, words).or_else(|| of_the_plan(error, words))
+}
+
+/// The parser's error without its advice to write an unknown flag behind `--`, where it would be one more path.
+pub(super) fn plainly(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
+        error.remove(ContextKind::Suggested);
+    }
+    error
+}
+
+/// A blank between `--emulate` and its box, which is then taken for a command or a path.
+fn box_apart(error: &clap::Error, words: &[String]) -> Option<Error> {
+    let name = words.windows(2).find(|pair| pair[0] == "--emulate").map(|pair| &pair[1])?;
+    let text = error.to_string();
+    let is_meant = text.contains(&format!("'{name}'")) && !text.contains("argument '--emulate");
+    let is_command = Arguments::command().find_subcommand(name).is_some();
+    (is_meant && !is_command && !name.starts_with('-')).then(|| {
+        Error::usage(format!("`--emulate {name}` has a blank before the name of the box"))
+            .help(format!("write --emulate={name}"))
+    })
+}
+
+/// A flag of `sweep` that `accept` has not, because the plan's file says it.
+fn of_the_plan(error: &clap::Error, words: &[String]) -> Option<Error> {
+    if words.get(1).is_none_or(|word| word != "accept") || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let flag = error.get(ContextKind::InvalidArg)?.to_string();
+    let name = flag.strip_prefix("--")?.split('=').next()?;
+    let is_of_sweep = |program: &Command| program.get_arguments().any(|arg| arg.get_long() == Some(name));
+    (is_of_sweep(&Arguments::command()) && Config::takes(name)).then(|| {
+        Error::usage(format!("accept takes no --{name}: the plan says what is measured"))
+            .help(format!("write `{name} = …` at the top of the plan"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::examples::command;
+
+    /// What is said of these words: ours, else the parser's.
+    fn said(line: &str) -> String {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let error = command().try_get_matches_from(&words).unwrap_err();
+        match of(&error, &words) {
+            Some(error) => format!("{error}; {}", error.next_step().unwrap_or_default()),
+            None => plainly(error).to_string(),
+        }
+    }
+
+    #[test]
+    fn a_box_behind_a_blank_is_told_to_be_written_behind_an_equals_sign() {
+        for line in ["ncclsweep --emulate 8xpcie-flat", "ncclsweep topo --emulate 8xpcie-flat --load"] {
+            assert!(said(line).contains("write --emulate=8xpcie-flat"), "{line}: {}", said(line));
+        }
+        assert!(said("ncclsweep --emulate topo").contains("subcommand 'topo' cannot be used"), "it is a command");
+        assert!(said("ncclsweep compare a b --emulate x").contains("unexpected argument '--emulate'"));
+    }
+
+    #[test]
+    fn a_flag_that_the_plan_of_an_acceptance_says_is_sent_there() {
+        assert!(said("ncclsweep accept plan.toml --gpus 8").contains("write `gpus = …` at the top of the plan"));
+        assert!(said("ncclsweep accept plan.toml --wrap env").contains("unexpected argument '--wrap'"));
+    }
+
+    #[test]
+    fn nobody_is_told_to_pass_an_unknown_flag_as_a_value() {
+        let text = said("ncclsweep accept --colour red");
+        assert!(text.contains("unexpected argument '--colour'") && !text.contains("as a value"), "{text}");
+        assert!(said("ncclsweep --size 7168x1").contains("'--sizes'"), "what was meant is told");
+    }
+}

@@ -1,0 +1,101 @@
+//! What the shell's own `NCCL_*` variables make of a comparison: they are part of every set, the baseline too.
+
+use super::env_set::EnvSet;
+use super::environment::{Environment, Origin};
+use crate::nccl::catalogue::{self, ReadAt};
+use crate::units;
+
+/// Variables that are named; the report's head has them all.
+const NAMED: usize = 3;
+
+/// What is to be said of a plan whose sets have these environments, the baseline first.
+#[must_use]
+pub fn warnings(sets: &[(&EnvSet, &Environment)]) -> Vec<String> {
+    let Some(((baseline, under), others)) = sets.split_first() else { return Vec::new() };
+    let inherited: Vec<String> = under.nccl().filter(acts).map(|(name, value, _)| format!("{name}={value}")).collect();
+    if inherited.is_empty() {
+        return Vec::new();
+    }
+    let named = inherited.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = inherited.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let name = &baseline.name;
+    let mut said = vec![format!(
+        "{name} is not NCCL's own default, it inherits {named}{more}; --clean-env drops that, --base keeps what must stay"
+    )];
+    let same: Vec<String> =
+        others.iter().filter(|(set, _)| brings_nothing(set, under)).map(|(set, _)| set.name.clone()).collect();
+    if !same.is_empty() {
+        said.push(format!("{} is the same as {name}: all that it sets is inherited already", units::sets(&same)));
+    }
+    said
+}
+
+/// Whether a variable is inherited and changes what NCCL does: its log does not, the profiler gives way to ours, and some
+/// names are none of NCCL's.
+fn acts((name, _, origin): &(&str, &str, Origin)) -> bool {
+    let logs = catalogue::get(name).is_some_and(|variable| variable.read == ReadAt::Log);
+    let ours = *name == "NCCL_PROFILER_PLUGIN";
+    *origin == Origin::Inherited && !logs && !ours && catalogue::foreign(name).is_none()
+}
+
+/// Whether every variable of a set has its value without the set, and one of them by inheritance.
+fn brings_nothing(set: &EnvSet, under: &Environment) -> bool {
+    set.vars.iter().all(|(name, value)| under.get(name) == Some(value))
+        && set.vars.iter().any(|(name, _)| under.origin(name) == Some(Origin::Inherited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::env_set::Vars;
+
+    fn said(inherited: &[(&str, &str)], base: &[(&str, &str)], sets: &[(&str, &[(&str, &str)])]) -> Vec<String> {
+        let inherited = inherited.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let under = Environment::inherit(inherited, false).layer(&Vars::from_iter(base.iter().copied()), Origin::Base);
+        let set = |(name, vars): &(&str, &[(&str, &str)])| EnvSet {
+            name: (*name).to_owned(),
+            vars: Vars::from_iter(vars.iter().copied()),
+            note: None,
+        };
+        let sets: Vec<EnvSet> = [EnvSet::baseline()].into_iter().chain(sets.iter().map(set)).collect();
+        let layered: Vec<_> = sets.iter().map(|set| under.clone().layer(&set.vars, Origin::Set)).collect();
+        warnings(&sets.iter().zip(&layered).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn inherited_variables_are_part_of_the_default_which_is_said_in_a_line() {
+        let all = said(&[("NCCL_PROTO", "LL"), ("PATH", "/bin")], &[], &[("simple", &[("NCCL_PROTO", "Simple")])]);
+        assert_eq!(all.len(), 1);
+        assert!(all[0].starts_with("default is not NCCL's own default, it inherits NCCL_PROTO=LL;"), "{}", all[0]);
+    }
+
+    #[test]
+    fn of_many_inherited_variables_some_are_named_and_the_rest_counted() {
+        let many = ["NCCL_ALGO", "NCCL_NTHREADS", "NCCL_P2P_LEVEL", "NCCL_PROTO", "NCCL_SHM_DISABLE"].map(|n| (n, "1"));
+        let all = said(&many, &[], &[]);
+        assert!(all[0].contains("NCCL_P2P_LEVEL=1 and 2 more;"), "{}", all[0]);
+    }
+
+    #[test]
+    fn the_log_foreign_names_and_what_the_base_decides_make_no_other_default() {
+        let plain = [("NCCL_DEBUG", "INFO"), ("NCCL_VERSION", "2.28.3"), ("NCCL_PROFILER_PLUGIN", "x.so")];
+        assert_eq!(said(&plain, &[], &[]), [] as [String; 0]);
+        assert_eq!(said(&[("NCCL_PROTO", "LL")], &[("NCCL_PROTO", "LL")], &[]), [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_set_whose_variables_are_all_inherited_is_told_to_be_the_baseline() {
+        let inherited = [("NCCL_PROTO", "LL"), ("NCCL_ALGO", "Ring")];
+        let all = said(
+            &inherited,
+            &[],
+            &[
+                ("ll", &[("NCCL_PROTO", "LL")]),
+                ("tree", &[("NCCL_PROTO", "LL"), ("NCCL_ALGO", "Tree")]),
+                ("more", &[("NCCL_PROTO", "LL"), ("NCCL_NTHREADS", "256")]),
+            ],
+        );
+        assert_eq!(all[1..], ["ll is the same as default: all that it sets is inherited already"]);
+    }
+}
