@@ -17,11 +17,17 @@ fn pass_if(holds: bool) -> Outcome {
 pub(super) fn visits(run: &Tallied) -> Judged {
     let visits = &run.run.visits;
     let failed: Vec<_> = visits.iter().filter(|visit| !visit.outcome.is_completed()).collect();
-    let outcome = if visits.is_empty() { Outcome::NotMeasured } else { pass_if(failed.is_empty()) };
+    let outcome = match failed.is_empty() {
+        false => Outcome::Fail,
+        // What was not made did not pass.
+        true if visits.is_empty() || !run.run.complete => Outcome::NotMeasured,
+        true => Outcome::Pass,
+    };
     let completed = format!("{} of {}", visits.len() - failed.len(), visits.len());
     let judged = Judged::new("visits", "visits that completed", "all", outcome).found(completed);
     match failed.first() {
         Some(visit) => judged.because(format!("{}: {}", run.run.header.plan.arm_name(visit.arm), visit.outcome)),
+        None if !run.run.complete => judged.because("the run stopped early: not every planned visit was made"),
         None => judged,
     }
 }

@@ -38,6 +38,17 @@ fn only(require: &str, run: &Stored) -> Judged {
 const LATENCY: &str = "[[require.latency]]\nset = \"pcie-ll\"\nsizes = \"7168x1\"\n";
 
 #[test]
+fn a_run_that_stopped_early_did_not_pass() {
+    let visits = |run: &Stored| judge(&plan("[require]\ngpus = 8").unwrap(), run, None).unwrap().requirements.remove(0);
+    assert_eq!(visits(&run()).outcome, Outcome::Pass);
+    let early = visits(&altered(|run| run.run.complete = false));
+    assert_eq!(early.outcome, Outcome::NotMeasured);
+    assert_eq!(early.reason.as_deref(), Some("the run stopped early: not every planned visit was made"));
+    let failed = altered(|run| (run.run.complete, run.run.visits[3].outcome) = (false, Ending::WrongData));
+    assert_eq!(visits(&failed).outcome, Outcome::Fail);
+}
+
+#[test]
 fn a_bound_holds_only_with_the_whole_interval() {
     let bound = |bound: &str| only(&format!("{LATENCY}p50 = \"{bound}\""), &run());
     let at_median = bound("<= 28.9us");

@@ -93,7 +93,7 @@ fn silence(other: Option<&str>) -> String {
             "no process told anything: each was given {PLUGIN}={other}, and NCCL loads one profiler plugin; unset it to audit"
         ),
         None => format!(
-            "no process told anything. Either none made a communicator, or: NCCL before 2.23 loads no profiler plugin; the command \
+            "no process told anything. Either none made a communicator, or: NCCL before 2.23 loads no profiler plugin, and 2.27.3 none by its path; the command \
              sets another {PLUGIN} for its processes; their environment was replaced (sudo, ssh, a container); or they could not \
              write to the folder, which they say on their stderr"
         ),

@@ -1,6 +1,6 @@
 //! Several hosts: `sweep` as one of the agents that a launcher started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::{ranks, sweep, terminal};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::run::Header;
 use crate::supervisor::agents::first::Others;
 use crate::supervisor::agents::launcher::{self, Place};
@@ -84,6 +84,18 @@ pub(super) fn check(args: &Sweep) -> Result<()> {
         () if args.resume.is_some() => Err(launcher::alone("--resume")),
         () if args.isolate => Err(launcher::alone("--isolate")),
         () => Ok(()),
+    }
+}
+
+/// Refuses to go on with a run of several agents: its plan has ranks that no process of this one would start.
+pub(super) fn refuse_continued(folder: &Path, header: &Header) -> Result<()> {
+    match header.plan.agents.len() {
+        0 => Ok(()),
+        agents => Err(Error::usage(format!(
+            "{} was measured by {agents} agents; a run of several hosts cannot be continued",
+            folder.display()
+        ))
+        .help("`ncclsweep report` shows what it has; begin a new one under the launcher")),
     }
 }
 

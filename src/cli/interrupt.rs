@@ -1,10 +1,10 @@
-//! SIGINT and SIGTERM: the first asks for an orderly end, the second ends at once.
+//! SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second ends at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{SigHandler, Signal, signal};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{Error, Kind, Result};
 
@@ -15,16 +15,24 @@ pub fn outlive_file_limit() -> Result<()> {
     ignored.map(drop).map_err(|error| Error::new(Kind::Environment, "cannot ignore SIGXFSZ").because(error))
 }
 
+/// Whether a signal is ignored, as `nohup` has it for SIGHUP.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Whether the user asked for the end.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Catches both signals from now on.
+    /// Catches the signals from now on; SIGHUP, of a terminal that went away, where it is not ignored.
     pub fn install() -> Result<Self> {
         outlive_file_limit()?;
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        let hang_up = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
             // Registered first, so that it acts on the second signal only: the flag is set by the one after it.
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))

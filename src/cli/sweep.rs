@@ -14,7 +14,7 @@ use super::{end, folder, hosts, settings, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
-use crate::plan::schedule::Plan;
+use crate::plan::schedule::{Plan, Rounds};
 use crate::record::document;
 use crate::record::journal::Journal;
 use crate::record::run::{Header, Run, Verdict};
@@ -147,7 +147,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         look_for_floor(plan, &setup, &private, &mut journal, &ended, &asked)?;
     }
     let unchanged = args.resume.is_some() && held(&journal) == before;
-    let complete = !matches!(ended, Ended::Interrupted | Ended::Sick(_));
+    let complete = is_complete(plan, &ended, &tally);
     let (journal, header) = if args.redact { journal.redact(&header)? } else { (journal, header) };
     let mut run = document::make(&header, &journal, &tally, complete)?;
     // What follows needs the values no more, and memory of its own.
@@ -160,6 +160,15 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
     Ok(Measured { folder, run, ended, unchanged })
+}
+
+/// Whether every planned visit was made; without a number of rounds the time is the plan.
+fn is_complete(plan: &Plan, ended: &Ended, tally: &Tally) -> bool {
+    match (ended, plan.rounds) {
+        (Ended::Interrupted | Ended::Sick(_), _) => false,
+        (Ended::TimeLimit, Rounds::Fixed(rounds)) => tally.complete_rounds(plan) >= rounds,
+        _ => true,
+    }
 }
 
 /// Makes the visits, and when that is asked for tries the pairs of sets that failed.
@@ -271,6 +280,7 @@ fn resume(
         terminal::note(repaired);
     }
     let header = reopened.header;
+    hosts::refuse_continued(folder, &header)?;
     fit(&header)?;
     let deadlines = deadlines(args);
     let wanted = Wanted {

@@ -45,7 +45,7 @@ pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
     }
     let message = format!("cannot compare {new} with {old}: {}", differences.join("; "));
     let help = match (before.backend, after.backend) {
-        (Backend::Cuda, Backend::Cuda) => again(before),
+        _ if backend(before) == backend(after) => again(before),
         _ => "figures of the emulator are virtual: they compare with those of the same emulated box only".to_owned(),
     };
     Err(Error::usage(message).help(help))

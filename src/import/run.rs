@@ -93,13 +93,19 @@ fn plan(all: &[Measured], cases: &IndexSet<Case>, given: &Given, common: bool) -
     }
 }
 
-/// Names of sets after their files, each once.
+/// Longest name that is made; a number may follow.
+const NAME: usize = 56;
+
+/// Names of sets after their files, each once, as sets may be called.
 fn names<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for file in files {
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
         let fit = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
-        let stem: String = stem.chars().map(fit).collect();
+        let mut stem: String = stem.chars().map(fit).take(NAME).collect();
+        if !stem.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+            stem.insert_str(0, "file");
+        }
         let numbered = (2..).map(|number| format!("{stem}-{number}"));
         let free = std::iter::once(stem.clone()).chain(numbered).find(|name| !names.contains(name));
         names.extend(free);
@@ -339,5 +345,18 @@ impl<'a> Measured<'a> {
             notes.extend(told);
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_any_name_give_names_that_sets_may_have() {
+        let long = format!("{}.txt", "a".repeat(200));
+        let made = names(["ok.txt", ".txt", "-x.txt", "ok.json", &long, "\u{e9}t\u{e9}.txt"].into_iter());
+        assert_eq!(made[..4], ["ok", "file", "file-x", "ok-2"]);
+        assert_eq!((made[4].len(), made[5].as_str()), (NAME, "file-t-"));
     }
 }

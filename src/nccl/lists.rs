@@ -230,15 +230,17 @@ impl Allowed {
         if let Some(value) = proto.filter(|_| old.is_none()) {
             ll128_forced &= names(value, function);
         }
-        // 2.19 to 2.21, when nothing is left, take ring with every protocol: LL128 too, whatever the links.
-        if protocols.is_empty() && old.is_some_and(|version| version.at_least(2, 19) && !version.at_least(2, 22)) {
-            algorithms = vec![Algorithm::Ring];
-            protocols = Protocol::ALL.to_vec();
-            (ignored, ll128_forced) = (true, true);
-        }
         let pairs = algorithms.iter().flat_map(|algorithm| protocols.iter().map(move |protocol| (algorithm, protocol)));
         let possible = pairs.filter(|(algorithm, protocol)| algorithm.can(function, protocol));
-        let pairs = possible.map(|(algorithm, protocol)| (algorithm.clone(), protocol.clone())).collect();
+        let mut pairs: Vec<_> = possible.map(|(algorithm, protocol)| (algorithm.clone(), protocol.clone())).collect();
+        if let Some(version) = old.filter(|version| pairs.is_empty() && version.at_least(2, 19)) {
+            // 2.19 to 2.23, when nothing is left, take ring: up to 2.21 with every protocol, LL128 too, whatever the links.
+            if !version.at_least(2, 22) {
+                (protocols, ll128_forced) = (Protocol::ALL.to_vec(), true);
+            }
+            ignored = true;
+            pairs.extend(protocols.iter().map(|protocol| (Algorithm::Ring, protocol.clone())));
+        }
         Self { pairs, ll128_forced, ignored }
     }
 
@@ -392,6 +394,10 @@ mod tests {
         assert!(foo.ignored && foo.algorithms() == [&Algorithm::Tree, &Algorithm::Ring]);
         let ll256 = pairs(None, Some("LL256"), OLD);
         assert!(ll256.ignored && ll256.ll128_forced && ll256.algorithms() == [&Algorithm::Ring]);
+        let pair = pairs(Some("NVLS"), Some("LL"), OLD);
+        assert!(pair.ignored && pair.ll128_forced && pair.pairs.len() == 3, "ring with every protocol: {pair:?}");
+        let pair = pairs(Some("NVLS"), Some("LL"), "2.23.4".parse().ok());
+        assert_eq!((pair.pairs, pair.ignored), (vec![(Algorithm::Ring, Protocol::Ll)], true));
         assert_eq!(pairs(None, Some("LL256"), "2.23.4".parse().ok()).pairs, []);
         assert_eq!(pairs(None, Some("LL256"), "2.12.7".parse().ok()).pairs, []);
     }

@@ -7,6 +7,7 @@ pub mod levels;
 pub mod lists;
 pub mod log;
 pub mod number;
+pub mod profiler;
 pub mod register;
 pub mod shm;
 pub mod version;

@@ -6,6 +6,7 @@ use super::environment::{Environment, Origin};
 use crate::error::{Error, Result};
 use crate::nccl::catalogue;
 use crate::nccl::check::{BoxFacts, Context, Finding, Setting, Severity, check};
+use crate::nccl::is_variable;
 use crate::nccl::version::NcclVersion;
 use crate::units;
 
@@ -38,7 +39,13 @@ pub fn findings<'a>(
     let context = Context { version, allow_unknown: leniency.allow_unknown, facts };
     let mut all: Vec<SetFinding> = Vec::new();
     for (name, environment) in sets {
-        let asked = environment.nccl().filter(|(_, _, origin)| *origin != Origin::Tool);
+        // What is inherited without being NCCL's is everybody's.
+        let counts = |(name, _, origin): &(&str, &str, Origin)| match origin {
+            Origin::Tool => false,
+            Origin::Inherited => is_variable(name),
+            Origin::Base | Origin::Set | Origin::Rank => true,
+        };
+        let asked = environment.iter().filter(counts);
         let settings: Vec<Setting> = asked
             .map(|(name, value, origin)| Setting {
                 name: name.to_owned(),

@@ -36,7 +36,7 @@ pub struct Evidence {
     pub read: Option<Read>,
     /// Used: what the profiler plugin recorded.
     pub used: Uses,
-    /// Where the library has no profiler: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS) of another process of
+    /// Where the library does not tell a profiler of all calls: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS) of another process of
     /// the arm, which was not timed. Without one, `read` serves.
     pub tuning: Option<Read>,
     /// What lies between the GPUs of two ranks, where known.
@@ -110,12 +110,14 @@ impl FromIterator<Observation> for Uses {
     }
 }
 
-/// The variables an arm asks for: later layers win, and `tool` holds what ncclsweep itself must set.
+/// The variables an arm asks for: later layers win, and `tool` holds what ncclsweep itself must set. Of what is inherited only
+/// those count that NCCL may read.
 #[must_use]
 pub fn asked(layers: &[(Origin, &Vars)], tool: &Vars) -> Vec<Asked> {
     let mut all: IndexMap<&str, (&str, Origin)> = IndexMap::new();
     for (origin, vars) in layers {
-        all.extend(vars.iter().filter(|(name, _)| is_variable(name)).map(|(name, value)| (name, (value, *origin))));
+        let counts = |name: &str| *origin != Origin::Inherited || is_variable(name);
+        all.extend(vars.iter().filter(|(name, _)| counts(name)).map(|(name, value)| (name, (value, *origin))));
     }
     let asked = |(name, (value, origin)): (&str, (&str, Origin))| Asked {
         name: name.to_owned(),
@@ -169,11 +171,16 @@ impl Evidence {
         u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
     }
 
-    /// The value asked for `name`, or what ncclsweep sets instead.
+    /// The value of `name` that NCCL finds: what was asked for, or what ncclsweep sets instead; else what the processes have all
+    /// alike, or the first line of a file.
     #[must_use]
     pub fn effective(&self, name: &str) -> Option<&str> {
-        let asked = self.asked.iter().find(|asked| asked.name == name)?;
-        Some(asked.instead.as_deref().unwrap_or(&asked.value))
+        if let Some(asked) = self.asked.iter().find(|asked| asked.name == name) {
+            return Some(asked.instead.as_deref().unwrap_or(&asked.value));
+        }
+        let mut seen = self.seen.iter().map(|seen| seen.variables.get(name));
+        let first = seen.next().flatten().filter(|first| seen.all(|value| value == Some(*first)));
+        first.or_else(|| self.files.iter().find(|line| line.name == name).map(|line| line.value.as_str()))
     }
 
     /// The environment of a rank's process.
@@ -183,13 +190,17 @@ impl Evidence {
     }
 
     /// What `rank` used for the case on one communicator, in the way the case is timed: captured calls for graphs, eager
-    /// ones otherwise. From the plugin; where that told nothing of the whole visit, from the log.
+    /// ones otherwise. From the plugin; where that told nothing of the whole visit, from the log, and from that of another
+    /// process where it told nothing of the case.
     #[must_use]
     pub fn used_on(&self, communicator: u32, index: usize, case: &Case, rank: u32) -> Vec<&Used> {
-        let timed = |used: &Used| used.captured.is_none_or(|captured| captured == (case.mode == Mode::Graph));
-        if !self.used.0.is_empty() {
+        let timed = |used: &&Used| used.captured.is_none_or(|captured| captured == (case.mode == Mode::Graph));
+        let of_case = self.used.0.range((index, 0, 0)..(index + 1, 0, 0)).flat_map(|(_, used)| used);
+        // A rank that alone is not told of lacks something: what others chose says nothing of it.
+        let told = of_case.into_iter().any(|used| timed(&used)) || (self.tuning.is_none() && !self.used.0.is_empty());
+        if told {
             let recorded = self.used.0.get(&(index, rank, communicator));
-            return recorded.into_iter().flatten().filter(|used| timed(used)).collect();
+            return recorded.into_iter().flatten().filter(timed).collect();
         }
         // Rank 0 tells for all: the choice must be the same on all ranks, or the collective would not end.
         let choices = match &self.tuning {

@@ -31,6 +31,6 @@ pub use variable::{State, VariableProof, judge};
 /// SHM and NET.
 pub const TIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH,SHM";
 
-/// What NCCL is to log in a process that is not timed and whose library has no profiler (before 2.23): TUNING writes a
-/// line per call, and the table of threads.
+/// What NCCL is to log in a process that is not timed and whose library does not tell a profiler of all calls: TUNING writes
+/// a line per call, and the table of threads.
 pub const UNTIMED_SUBSYSTEMS: &str = "INIT,ENV,GRAPH,SHM,TUNING";

@@ -36,6 +36,8 @@ const SAMPLE: u64 = 22;
 
 /// How every journal begins.
 const BEGINNING: &[u8] = b"{\"header\":";
+/// How the line of a floor begins.
+pub(super) const FLOOR: &[u8] = b"{\"floor\":";
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -361,7 +363,9 @@ impl Journal {
     }
 
     fn damaged(&self, offset: u64, what: &str) -> Error {
-        Error::usage(format!("{} is damaged at byte {offset}: {what}", self.path.display()))
+        Error::usage(format!("{} is damaged at byte {offset}: {what}", self.path.display())).help(format!(
+            "the visits before it are whole: `head -c {offset}` keeps them, and `--resume` makes the others again"
+        ))
     }
 }
 

@@ -243,7 +243,7 @@ fn paths(header: &Header) -> Paths {
     proof::paths(topology, header.plan.ranks, |rank| topology.gpus.iter().position(|gpu| gpu.ranks.contains(&rank)))
 }
 
-/// What one visit showed. Where the library has no profiler, `choices` is the log of a visit that was not timed.
+/// What one visit showed. Where the library does not tell a profiler of all calls, `choices` is the log of a visit that was not timed.
 fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine], choices: Option<&Read>) -> Evidence {
     let plan = &header.plan;
     let worker = visit.worker.as_ref();

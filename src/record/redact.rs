@@ -54,6 +54,12 @@ pub struct Redactor {
     pids: Vec<u32>,
 }
 
+/// Whether a run was redacted: its GPUs are nobody's then.
+#[must_use]
+pub fn is_redacted(header: &Header) -> bool {
+    header.provenance.gpus.iter().any(|gpu| gpu.uuid.starts_with(text::GPU))
+}
+
 /// Redacts a whole run.
 pub fn redact(run: &mut Run) -> Result<()> {
     let mut redactor = Redactor::new(&run.header);

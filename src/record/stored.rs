@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::journal::{self, Journal};
+use super::journal::{self, FLOOR, Journal};
 use super::run::Run;
 use super::summary::Tally;
 use super::visit::Visit;
 use super::{document, redact, run, valid};
 use crate::error::{Error, Kind, Result};
-use crate::plan::schedule::Arm;
+use crate::plan::schedule::{Arm, Rounds};
 use crate::stats::{self, Sample};
 
 const WHAT_A_RUN_IS: &str =
@@ -81,8 +81,10 @@ impl Stored {
     fn from_journal(place: String, folder: &Path) -> Result<Self> {
         let (journal, header) = Journal::open(folder)?;
         let tally = Tally::of(&journal)?;
-        // Nobody wrote that it is complete.
-        let run = document::make(&header, &journal, &tally, false)?;
+        // Of rounds until all is decided nobody wrote that they are complete.
+        let complete =
+            matches!(header.plan.rounds, Rounds::Fixed(rounds) if tally.complete_rounds(&header.plan) >= rounds);
+        let run = document::make(&header, &journal, &tally, complete)?;
         Ok(Self { place, folder: Some(folder.to_owned()), run })
     }
 
@@ -186,7 +188,7 @@ fn read(path: &Path, help: &str) -> Result<Run> {
             _ => fault().because(error).help(help),
         }
     })?;
-    valid::document(&run).map_err(|what| fault().because(what))?;
+    valid::document(&run).map_err(|what| fault().because(what).help(help))?;
     Ok(run)
 }
 
@@ -195,15 +197,29 @@ fn entries(run: &Run) -> usize {
     run.visits.len() + run.pairs.len() + usize::from(run.floor.is_some())
 }
 
-/// Entries of a journal, by its lines alone: the first is its header, and a last one without an end was torn.
+/// Entries of a journal, by its lines alone: the first is its header, and a last one without an end was torn. A floor that was
+/// measured again counts once.
 fn lines(journal: &Path) -> Result<usize> {
     let failed = |error| Error::new(Kind::Usage, format!("cannot read {}", journal.display())).because(error);
-    let mut reader = BufReader::new(File::open(journal).map_err(failed)?);
-    let (mut buffer, mut lines) = (vec![0; 1 << 16], 0_usize);
+    let mut file = File::open(journal).map_err(failed)?;
+    let (mut buffer, mut start) = (vec![0; 1 << 16], Vec::<u8>::new());
+    let (mut lines, mut floors) = (0_usize, 0_usize);
     loop {
-        match reader.read(&mut buffer).map_err(failed)? {
-            0 => return Ok(lines.saturating_sub(1)),
-            length => lines += memchr::memchr_iter(b'\n', &buffer[..length]).count(),
+        let length = file.read(&mut buffer).map_err(failed)?;
+        if length == 0 {
+            return Ok(lines.saturating_sub(1) - floors.saturating_sub(1));
+        }
+        let mut rest = &buffer[..length];
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest);
+            let line = &rest[..end.unwrap_or(rest.len())];
+            start.extend(line.iter().copied().take(FLOOR.len() - start.len()));
+            if end.is_some() {
+                lines += 1;
+                floors += usize::from(start == FLOOR);
+                start.clear();
+            }
+            rest = &rest[end.map_or(rest.len(), |end| end + 1)..];
         }
     }
 }
@@ -212,6 +228,7 @@ fn lines(journal: &Path) -> Result<usize> {
 mod tests {
     use super::*;
     use crate::record::fixture;
+    use crate::record::floor::Floor;
 
     /// A folder with the document of `run` and the journal of its first `kept` visits.
     fn folder(run: &Run, kept: usize) -> tempfile::TempDir {
@@ -262,6 +279,25 @@ mod tests {
         std::fs::remove_file(folder.path().join("run.json")).unwrap();
         let stored = Stored::load(folder.path()).unwrap();
         assert_eq!((stored.run.visits.len(), stored.run.complete), (4, false));
+        let mut of_rounds = run.clone();
+        of_rounds.header.plan.rounds = Rounds::Fixed(2);
+        let folder = self::folder(&of_rounds, 4);
+        std::fs::remove_file(folder.path().join("run.json")).unwrap();
+        assert!(Stored::load(folder.path()).unwrap().run.complete, "the journal has both rounds");
+    }
+
+    #[test]
+    fn a_floor_that_was_measured_again_does_not_make_a_document_lag() {
+        let run = fixture::two_sets();
+        let folder = folder(&run, run.visits.len());
+        let (started, seconds) = (run.header.created, 1.0);
+        let floor = Floor { started, seconds, kernels: Vec::new(), hops: Vec::new(), failed: Some("it hung".into()) };
+        let (mut journal, floor) = (Journal::reopen(folder.path()).unwrap().journal, floor);
+        journal.append_floor(floor.clone()).unwrap();
+        journal.append_floor(floor.clone()).unwrap();
+        let with = Run { floor: Some(floor), warnings: vec!["kept".into()], ..run };
+        std::fs::write(folder.path().join(document::FILE), serde_json::to_vec(&with).unwrap()).unwrap();
+        assert_eq!(Stored::load(folder.path()).unwrap().run.warnings, ["kept"]);
     }
 
     #[test]

@@ -229,7 +229,11 @@ impl<'a> Summary<'a> {
     #[must_use]
     pub fn joint(&self, proofs: &[ArmProofs]) -> Vec<Joint> {
         let (plan, tally) = (self.plan, self.tally);
-        let lost: Vec<Arm> = proofs.iter().filter(|proof| lost(proof, plan)).map(|proof| proof.arm).collect();
+        let of = |holds: fn(&ArmProofs, &Plan) -> bool| -> Vec<Arm> {
+            proofs.iter().filter(|proof| holds(proof, plan)).map(|proof| proof.arm).collect()
+        };
+        let (lost, identical) = (of(lost), of(|proof, _| proof.identical_to_baseline));
+        let no_baseline = plan.arms().next().is_some_and(|baseline| tally.failures(baseline).is_some());
         let joint = |((arm, mode), judgement): (&(Arm, Mode), &Judgement)| {
             let comparison = judgement.comparison.filter(|_| plan.soak_s.is_none());
             let interval = comparison.map(|c| c.interval(0.95));
@@ -240,10 +244,11 @@ impl<'a> Summary<'a> {
                 ratio: comparison.map(|c| c.ratio()),
                 ratio_interval: interval.map(<[f64; 2]>::from),
                 verdict: match judgement.verdict.into() {
-                    _ if tally.failures(*arm).is_some() => Verdict::Invalid,
+                    _ if no_baseline || tally.failures(*arm).is_some() => Verdict::Invalid,
                     _ if plan.soak_s.is_some() || lost.contains(arm) || drifted(*arm, plan, tally).is_some() => {
                         Verdict::Undecided
                     }
+                    Verdict::Faster | Verdict::Slower if identical.contains(arm) => Verdict::Undecided,
                     verdict => verdict,
                 },
             }
@@ -341,10 +346,13 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
 /// Takes a verdict back that would say what was not measured: of settings that did not take effect, or of a set that used
 /// exactly what the baseline used.
 fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
-    if !matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same) {
-        return;
-    }
     let lost = is_lost(cell.applied);
+    match cell.verdict {
+        Verdict::Faster | Verdict::Slower | Verdict::Same => {}
+        // More rounds would decide nothing of settings that are not there.
+        Verdict::Undecided if lost => {}
+        _ => return,
+    }
     let identical = proof.is_some_and(|proof| proof.identical_to_baseline);
     let reason = match cell.verdict {
         _ if lost => {

@@ -107,16 +107,26 @@ fn verdicts(run: &Run, cells: &[&Cell]) -> String {
     let at = |which: &[usize]| if across { at_cases(run, which, all) } else { at(run, which, all) };
     let mut told: Vec<(Verdict, String, Option<String>)> = Vec::new();
     for verdict in [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided, Verdict::Invalid] {
-        let (which, ratios): (Vec<usize>, Vec<Option<f64>>) =
-            cells.iter().filter(|cell| cell.verdict == verdict).map(|cell| (cell.case, cell.ratio)).unzip();
+        let of_verdict = cells.iter().filter(|cell| cell.verdict == verdict && !is_lost(cell));
+        let (which, ratios): (Vec<usize>, Vec<Option<f64>>) = of_verdict.map(|cell| (cell.case, cell.ratio)).unzip();
         if !which.is_empty() {
             told.push((verdict, at(&which), extent(&ratios)));
         }
     }
-    let alone = told.len() == 1;
-    let parts: Vec<_> = told.iter().enumerate().map(|(i, part)| phrase(part, &base, i == 0, alone)).collect();
+    let lost: Vec<usize> = cells.iter().filter(|cell| is_lost(cell)).map(|cell| cell.case).collect();
     let whose = if run.header.plan.varies_launch_alone() { "their" } else { "its" };
+    let alone = told.len() == 1 && lost.is_empty();
+    let mut parts: Vec<_> = told.iter().enumerate().map(|(i, part)| phrase(part, &base, i == 0, alone)).collect();
+    if !lost.is_empty() {
+        let place = at(&lost);
+        parts.push(format!("{} {place}: {whose} settings are not in effect", Tone::Doubt.ink("undecided")));
+    }
     parts.join(", ").replace("of its time", &format!("of {whose} time"))
+}
+
+/// Whether a verdict is missing for the settings alone.
+fn is_lost(cell: &Cell) -> bool {
+    cell.verdict == Verdict::Undecided && cell.applied.is_lost()
 }
 
 /// `at all 12 cases`, `at 7168x1 in sync mode`: where something holds, of `all` cases of several modes.

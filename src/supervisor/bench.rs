@@ -18,6 +18,7 @@ use crate::gpu::cuda::Device;
 use crate::gpu::nvml::Process;
 use crate::nccl::version::NcclVersion;
 use crate::plan::schedule::{Arm, Library, Plan};
+use crate::record::redact;
 use crate::record::run::{Backend, ConfFile, Header, LibraryFacts, Provenance, SCHEMA};
 use crate::topology::{CpuList, Topology};
 use crate::wire::Probe;
@@ -203,8 +204,15 @@ impl Bench {
     /// Refuses to continue a run on a bench that is not the one it was begun on.
     pub fn check_same(&self, header: &Header) -> Result<()> {
         let before = &header.provenance;
+        if redact::is_redacted(header) {
+            return Err(Error::usage(
+                "cannot continue the run: it is redacted, so that nothing tells whether it was made here",
+            )
+            .help("`ncclsweep report` shows it; begin a new one"));
+        }
         let gpus: Vec<_> = header.plan.devices.iter().map(|ordinal| self.gpus.get(*ordinal as usize)).collect();
         let changed = match () {
+            () if header.version != env!("CARGO_PKG_VERSION") => "ncclsweep's own version",
             () if gpus != before.gpus.iter().map(Some).collect::<Vec<_>>() => "the GPUs",
             () if self.driver != before.driver => "the driver",
             () if self.libraries() != header.plan.libraries => "the NCCL library",

@@ -7,17 +7,15 @@ use super::health::{self, Sick};
 use super::private::Private;
 use super::risk;
 use super::visit::{Planned, Progress, Setup, visit};
+use crate::collective::Mode;
 use crate::error::Result;
-use crate::nccl::version::NcclVersion;
+use crate::nccl::profiler::Told;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::record::journal::{Entry, Journal};
 use crate::record::pairs::PairTried;
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
-
-/// The first release with a profiler interface.
-const PROFILER_SINCE: NcclVersion = NcclVersion::new(2, 23, 0);
 
 /// Why a sweep ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,12 +95,17 @@ impl Sweep<'_> {
         }
     }
 
-    /// Visits each arm once for the proof alone where its library has no profiler: the log tells what is chosen, but with a
-    /// line for every call, which must not be timed.
+    /// Visits each arm once for the proof alone where its library does not tell a profiler of all calls: the log tells what is
+    /// chosen, but with a line for every call, which must not be timed.
     fn make_untimed(&mut self, observer: &mut dyn Observer) -> Result<Option<Ended>> {
-        let without_profiler = |arm: &Arm| self.plan.libraries[arm.library].version < PROFILER_SINCE;
+        let captured = self.plan.modes().contains(&Mode::Graph);
+        let lacks = |arm: &Arm| match Told::by(self.plan.libraries[arm.library].version) {
+            Told::Nothing => true,
+            Told::Eager => captured,
+            Told::All => false,
+        };
         let made = |arm: &Arm| self.journal.entries().iter().any(|entry| entry.untimed && entry.arm == *arm);
-        let due: Vec<Arm> = self.plan.arms().filter(|arm| without_profiler(arm) && !made(arm)).collect();
+        let due: Vec<Arm> = self.plan.arms().filter(|arm| lacks(arm) && !made(arm)).collect();
         self.make_visits(0, &due, true, observer)
     }
 

@@ -133,7 +133,8 @@ pub struct Planned {
     pub round: u32,
     /// What to measure.
     pub arm: Arm,
-    /// Made for the proof only, of a library without a profiler: NCCL logs every choice, and nothing is timed.
+    /// Made for the proof only, of a library that does not tell a profiler of all calls: NCCL logs every choice, and nothing is
+    /// timed.
     pub untimed: bool,
 }
 

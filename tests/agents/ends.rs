@@ -246,7 +246,10 @@ fn an_agent_that_cannot_take_part_says_why_at_once() {
     let mut agents = start(2, "--gpus 2 --rounds 1", &[(Some(1), "NCCLSWEEP_EMULATE_BUSY", "1:4711")]);
     let ended = agents.all();
     assert_eq!((ended[0].code, ended[1].code), (Some(3), Some(3)), "{ended:?}");
-    assert!(ended[0].stderr.contains("agent 1 cannot take part") && ended[0].stderr.contains("4711"), "{ended:?}");
+    assert!(
+        ended[0].stderr.contains("agent 1 at 127.0.0.1 cannot take part") && ended[0].stderr.contains("4711"),
+        "{ended:?}"
+    );
 }
 
 #[test]

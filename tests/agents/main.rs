@@ -102,6 +102,19 @@ fn two_hosts_of_four_ranks_are_one_communicator_over_the_network() {
 }
 
 #[test]
+fn a_run_of_several_hosts_is_not_continued_and_left_as_it_is() {
+    let mut agents = start(2, "--gpus 2 --rounds 1", &[]);
+    agents.all();
+    let journal = agents.folder().join("run/journal.jsonl");
+    let before = std::fs::read(&journal).unwrap();
+    let resumed = Command::new(program()).args(["--resume", "run"]).current_dir(agents.folder()).output().unwrap();
+    let said = String::from_utf8(resumed.stderr).unwrap();
+    assert_eq!(resumed.status.code(), Some(2), "{said}");
+    assert!(said.contains("was measured by 2 agents"), "{said}");
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
+}
+
+#[test]
 fn processes_on_each_host_measure_what_threads_measure() {
     let quiet = [(None, "NCCLSWEEP_EMULATE_NOISE", "none")];
     let mut agents = start(2, "--gpus 2 --rounds 1 --launch threads,processes --modes graph,sync", &quiet);

@@ -85,6 +85,29 @@ fn an_interrupted_run_keeps_its_visits_and_completes_to_the_cells_of_an_uninterr
 }
 
 #[test]
+fn a_terminal_that_goes_away_ends_a_run_in_order_and_not_one_under_nohup() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(OUT);
+    let hang_up = |mut child: Child| {
+        wait_for(&folder, 1);
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGHUP).unwrap();
+        child.wait().unwrap().code()
+    };
+    // With this seed the fourth visit never ends by itself.
+    let hangs = "hang@first,rank=0,p=0.03";
+    assert_eq!(hang_up(start_as(Path::new(executable()), home.path(), "", hangs)), Some(130));
+    assert!(!document(&folder).complete);
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_dir(home.path().join("tmp")).unwrap();
+    let nohup = home.path().join("nohup.sh");
+    std::fs::write(&nohup, format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", executable())).unwrap();
+    std::fs::set_permissions(&nohup, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ended = hang_up(start_as(&nohup, home.path(), "", ""));
+    assert!(matches!(ended, Some(0 | 5)), "{ended:?}");
+    assert!(document(&folder).complete);
+}
+
+#[test]
 fn a_torn_last_line_is_cut_off_said_and_measured_again() {
     let ran = Program::new(ARGUMENTS.split_whitespace()).run();
     let (before, journal) = (ran.document(), ran.folder().join("journal.jsonl"));

@@ -161,6 +161,17 @@ fn a_command_around_the_workers_that_takes_a_setting_away_is_seen() {
     assert_eq!(value(&run, "pcie-ll", "NCCL_ALGO"), Some("Ring"));
     assert_eq!(cells(&run, "pcie-ll")[0].applied, Applied::NotApplied);
     assert!(ran.stdout.contains("NCCL_PROTO"), "{}", ran.stdout);
+    let reason = cells(&run, "pcie-ll")[0].verdict_reason.as_deref();
+    assert_eq!(reason, Some("the settings are not in effect: NCCL_PROTO not applied"), "no rounds would decide that");
+    assert!(ran.stdout.trim_end().ends_with("pcie-ll is undecided at 7168x1: its settings are not in effect"));
+}
+
+#[test]
+fn a_variable_that_lacks_its_beginning_is_refused() {
+    let ran = Program::least("--set ll:PROTO=LL").run().exits(2);
+    assert!(ran.stderr.contains("PROTO is no variable of NCCL (did you mean NCCL_PROTO?)"), "{}", ran.stderr);
+    let ran = Program::least("--set ll:PROTO=LL --force").keeping(OUT).run();
+    assert_eq!(cells(&ran.document(), "ll")[0].applied, Applied::Unverified, "nobody reads it");
 }
 
 #[test]
@@ -215,4 +226,16 @@ fn through_host_memory_the_size_of_buffers_proves_buffsize() {
     let run = program.keeping(OUT).run().document();
     let proof = run.proofs[1].variables.iter().find(|of| of.what.name == "NCCL_BUFFSIZE").unwrap();
     assert_eq!(proof.what.state, State::Applied, "{:?}", proof.what);
+}
+
+#[test]
+fn settings_are_proven_whatever_a_release_tells_a_profiler() {
+    // None, captured calls not, not one in the executable, all: where it does not tell, the log of an untimed visit does.
+    for (version, untimed) in [("2.21.5", 2), ("2.23.4", 2), ("2.26.2", 2), ("2.27.3", 2), ("2.27.7", 0)] {
+        let run = Program::least("").env("NCCLSWEEP_EMULATE_NCCL", version).keeping(OUT).run().document();
+        assert_eq!(run.visits.iter().filter(|visit| visit.untimed).count(), untimed, "NCCL {version}");
+        assert!(run.cells.iter().all(|cell| cell.applied == Applied::Applied), "NCCL {version}: {:?}", run.cells);
+    }
+    let eager = Program::least("--modes stream").env("NCCLSWEEP_EMULATE_NCCL", "2.26.2").keeping(OUT).run().document();
+    assert!(eager.visits.iter().all(|visit| !visit.untimed), "calls that are not captured are told of");
 }

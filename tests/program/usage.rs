@@ -142,6 +142,9 @@ fn a_run_continues_only_where_there_is_one_and_on_the_bench_it_was_begun_on() {
     resumed.tells("the NCCL library changed");
     let resumed = Program::emulated("--resume run").beside(&begun).env("NCCL_PROTO", "LL").run().exits(2);
     resumed.tells("inherited NCCL_* variables changed");
+    let redacted = Program::least("--redact").keeping(OUT).run().exits(5);
+    let resumed = Program::emulated("--resume run").beside(&redacted).run().exits(2);
+    resumed.tells("it is redacted");
 }
 
 #[test]

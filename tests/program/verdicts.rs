@@ -90,6 +90,9 @@ fn a_time_limit_ends_a_run_after_the_round_under_way() {
     let arguments = "--gpus 2 --sizes 7168x1 --communicators 1 --seed 3 --time-limit 1ms";
     let run = Program::emulated(arguments).keeping(OUT).run().exits(5).document();
     assert_eq!(run.visits.iter().map(|visit| visit.round).collect::<Vec<_>>(), [0, 0]);
+    let ran = Program::emulated(&format!("{arguments} --rounds 2")).keeping(OUT).run().exits(5);
+    assert!(!ran.document().complete, "two rounds were planned");
+    assert!(ran.stdout.contains("stopped early"), "{}", ran.stdout);
 }
 
 #[test]

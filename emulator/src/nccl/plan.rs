@@ -292,8 +292,10 @@ fn spread(bytes: usize, max_channels: usize, all_channels: usize, protocol: usiz
 fn channels(found: usize, version: Version) -> usize {
     let cap = if version.since(25) { 64 } else { 32 };
     let limit = |value: Option<i64>, otherwise: i64| value.unwrap_or(otherwise).clamp(0, cap);
-    let most = limit(env::parameter("NCCL_MAX_NCHANNELS"), cap).max(1);
-    let least = limit(env::parameter("NCCL_MIN_NCHANNELS"), 0);
+    // NCCL takes -2 as not set.
+    let set = |name| env::parameter(name).filter(|&value| value != -2);
+    let most = limit(set("NCCL_MAX_NCHANNELS"), cap).max(1);
+    let least = limit(set("NCCL_MIN_NCHANNELS"), 0);
     let positive = |name| env::parameter(name).filter(|&value| value > 0);
     let most_ctas = limit(positive("NCCL_MAX_CTAS"), cap);
     let least_ctas = limit(positive("NCCL_MIN_CTAS"), 1).min(most_ctas);

@@ -119,11 +119,13 @@ impl Fault {
     }
 }
 
-/// Everything wrong with `settings`, which hold each name once. Names that do not begin with `NCCL_` in any case are left alone.
+/// Everything wrong with `settings`, which hold each name once. Names that do not begin with `NCCL_` in any case are left alone,
+/// but for those of NCCL's variables without it.
 #[must_use]
 pub fn check(settings: &[Setting], context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut usable = Vec::new();
+    findings.extend(settings.iter().filter_map(|setting| Some(bare(&setting.name, context)?.of(setting))));
     for setting in settings.iter().filter(|setting| is_nccls(&setting.name)) {
         let faults = match catalogue::get(&setting.name) {
             None => unknown(&setting.name, context),
@@ -145,6 +147,14 @@ pub fn check(settings: &[Setting], context: &Context) -> Vec<Finding> {
 
 fn is_nccls(name: &str) -> bool {
     name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("NCCL_"))
+}
+
+/// The name of a variable without its beginning: nobody reads it, and a set of it would do what the baseline does.
+fn bare(name: &str, context: &Context) -> Option<Fault> {
+    let whole = format!("NCCL_{}", name.to_ascii_uppercase());
+    catalogue::get(&whole).filter(|_| !is_nccls(name))?;
+    let fault = Fault::error("is no variable of NCCL").help(format!("did you mean {whole}?"));
+    Some(if context.allow_unknown { Fault { severity: Severity::Warning, ..fault } } else { fault })
 }
 
 fn unknown(name: &str, context: &Context) -> Vec<Fault> {

@@ -163,6 +163,8 @@ fn variables_that_spoil_each_other_are_told() {
     assert!(
         one("NCCL_MIN_NCHANNELS=8|NCCL_MAX_NCHANNELS=4", "2.28.3").starts_with("Error NCCL_MIN_NCHANNELS: 8 is above")
     );
+    assert!(one("NCCL_MIN_NCHANNELS=8|NCCL_MAX_NCHANNELS=4", "2.28.3").contains("makes both 8"), "the minimum wins");
+    assert!(one("NCCL_MIN_CTAS=8|NCCL_MAX_CTAS=4", "2.28.3").contains("makes both 4"), "the maximum wins");
     assert!(one("NCCL_MAX_NCHANNELS=128", "2.28.3").contains("takes 64"));
     assert!(one("NCCL_MAX_CTAS=64", "2.24.3").contains("takes 32"));
     assert!(one("NCCL_P2P_DISABLE=1|NCCL_SHM_DISABLE=1", "2.28.3").contains("only the network"));
@@ -184,6 +186,9 @@ fn names_and_versions_are_checked() {
             && one("NCCL_PAT_NDIMS=1", "2.28.3").starts_with("Error")
     );
     assert_eq!(found("CUDA_VISIBLE_DEVICES=0|PATH=/bin", "2.28.3"), [""; 0]);
+    assert_eq!(one("PROTO=LL", "2.28.3"), "Error PROTO: is no variable of NCCL (did you mean NCCL_PROTO?)");
+    assert!(one("NCCL_CTA_POLICY=EFFICIENCY", "2.28.3").starts_with("Error"), "words came with 2.29");
+    assert_eq!(found("NCCL_CTA_POLICY=EFFICIENCY|NCCL_DEBUG=WARN", "2.29.2"), [""; 0]);
     let context = Context { version: None, allow_unknown: true, facts: &UnknownBox };
     assert_eq!(check(&settings("NCCL_NEW_THING=1"), &context)[0].severity, Severity::Warning);
     let strict = Context { allow_unknown: false, ..context };

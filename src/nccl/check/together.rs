@@ -125,7 +125,9 @@ fn channels(set: &Set) -> Vec<Finding> {
             && most > 0
             && least > most
         {
-            findings.push(Fault::error(format!("{least} is above {max}={most}: NCCL makes both {most}")).of(setting));
+            // `copyChannels` of `connect.cc` goes up to the minimum, `envConfigOverride` of `init.cc` down to the maximum.
+            let wins = if min.ends_with("_CTAS") { most } else { least };
+            findings.push(Fault::error(format!("{least} is above {max}={most}: NCCL makes both {wins}")).of(setting));
         }
     }
     let twice = [

@@ -76,7 +76,7 @@ impl Reader {
         };
         self.log.nccl_lines += 1;
         self.matrix = None;
-        if [" NCCL INFO ", " NCCL WARN "].iter().any(|mark| line.message.contains(mark)) {
+        if [" NCCL INFO ", " NCCL WARN ", " NCCL ATTN "].iter().any(|mark| line.message.contains(mark)) {
             return self.problem("two lines run into each other and were not used".to_owned());
         }
         let process = self.process(&line.writer);
@@ -391,7 +391,7 @@ fn promising(message: &str) -> bool {
         " via P2P/",
         " via SHM/",
         " via NET/",
-        "nChannels",
+        ", nChannels ",
         "Init COMPLETE",
     ];
     marks.iter().any(|mark| message.contains(mark))

@@ -118,8 +118,10 @@ fn writer(word: &str) -> Option<Writer> {
     let mut parts = word.rsplitn(3, ':');
     let (tid, pid, host) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
     let host = host.rsplit([':', '>', ']', ')', '|']).next().filter(|host| !host.is_empty())?;
-    // A place in the source (`enqueue.cc:1842`) has one number, a time of day (`14:55:42`) only numbers.
-    (!host.bytes().all(|b| b.is_ascii_digit())).then(|| Writer { host: host.to_owned(), pid, tid })
+    // A place in the source (`enqueue.cc:1842`) has one number, a time of day (`14:55:42`) three of two digits. A container's name
+    // may be twelve digits.
+    let time = word.rsplitn(3, ':').all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit()));
+    (!time).then(|| Writer { host: host.to_owned(), pid, tid })
 }
 
 #[cfg(test)]
@@ -178,6 +180,12 @@ mod tests {
         );
         let info = parsed("vm:1:2 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : file.so:12 NCCL WARN x");
         assert_eq!((info.4, info.5), (Level::Info, None));
+    }
+
+    #[test]
+    fn a_container_of_digits_is_a_host_and_a_time_of_day_is_none() {
+        assert_eq!(parsed("123456789012:5:6 [0] NCCL INFO Connected all rings").0, "123456789012");
+        assert_eq!(parsed("14:55:42 vm:5:6 [0] NCCL INFO Connected all rings").0, "vm");
     }
 
     #[test]

@@ -201,6 +201,18 @@ fn logs_of_bad_settings_tell_what_was_refused() {
 }
 
 #[test]
+fn what_only_mentions_channels_is_no_gap_and_two_lines_in_one_are() {
+    let problems = |line: &str| text(&[&format!("box:10:11 [0] NCCL INFO {line}")]).problems.len();
+    assert_eq!(problems("NVLS tuning: nChannels 16 chunkSize 131072 algThreshold 1024"), 0);
+    assert_eq!(problems("Comm config nChannelsPerNetPeer reset to 1"), 0);
+    let joined =
+        "NCCL_PROTO set by environment to LL[2026-11-30 14:55:56] box:10:12 [1] plugin/net.cc:229 NCCL ATTN Failed";
+    assert_eq!(problems(joined), 1);
+    assert_eq!(problems("Pattern 4, crossNic 0, nChannels"), 0, "cut before its mark");
+    assert_eq!(problems("Pattern 4, crossNic 0, nChannels x"), 1);
+}
+
+#[test]
 fn forms_of_versions_that_were_not_recorded_are_read() {
     // 2.8 to 2.11: no Init START, PCI addresses as tags, unsigned numbers, `speed`, one row of headings.
     let log = text(&[

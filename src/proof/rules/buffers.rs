@@ -12,14 +12,17 @@ const CONTROL: i64 = 4096;
 /// Buffers of LL and LL128 when nothing is set (`src/init.cc`).
 const LL: i64 = 524_288;
 const LL128: i64 = 4_915_200;
+/// NCCL takes it as not set.
+const UNSET: i64 = -2;
 
 /// `NCCL_BUFFSIZE`, of Simple. A connection has the buffers of all protocols in one piece (`src/transport/shm.cc`).
 pub(super) fn size(look: &Look) -> Outcome {
     if look.none_used(|used| !matches!(used.protocol, Protocol::Ll | Protocol::Ll128)) || !through_host_memory(look) {
         return general::rule(look);
     }
-    let others = look.other("NCCL_LL_BUFFSIZE").unwrap_or(LL) + look.other("NCCL_LL128_BUFFSIZE").unwrap_or(LL128);
-    let due = look.number().saturating_add(others + CONTROL);
+    let others = [("NCCL_LL_BUFFSIZE", LL), ("NCCL_LL128_BUFFSIZE", LL128)]
+        .map(|(name, default)| look.other(name).filter(|bytes| *bytes != UNSET).unwrap_or(default));
+    let due = others.into_iter().fold(look.number().saturating_add(CONTROL), i64::saturating_add);
     of_each_rank(look, |buffer| match i64::try_from(buffer.bytes.0) {
         Ok(bytes) if bytes == due => Finding::Holds,
         _ => Finding::Lacks(format!("a connection has {} B of buffers, and {due} are due", buffer.bytes.0)),

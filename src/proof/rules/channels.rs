@@ -5,9 +5,12 @@ use crate::proof::ranks::{Finding, Outcome};
 use crate::proof::used::{Channels, Used};
 use crate::proof::variable::State;
 
-/// Bounds for NVLS are those of blocks (CTAS) only.
+/// Bounds for NVLS are those of blocks (CTAS) only, which are taken where they are 1 or more.
 fn has_its_own(look: &Look) -> Option<Outcome> {
     let blocks = look.asked.name.ends_with("_CTAS");
+    if look.number() < 1 && (blocks || look.asked.name.contains("_MIN_")) {
+        return Some(Outcome::new(State::NoEffectHere, "only 1 and more count"));
+    }
     let nvls = !blocks && look.all_used().is_some_and(|used| used.iter().all(|used| used.nvls()));
     nvls.then(|| Outcome::new(State::NoEffectHere, "NVLS has channels of its own"))
 }
@@ -87,7 +90,11 @@ pub(super) fn nvls(look: &Look) -> Outcome {
     look.each_use(|_, used| match used.channels {
         _ if !used.nvls() => Finding::Holds,
         Some(Channels::Exactly(count)) if i64::from(count) == look.number() => Finding::Holds,
-        Some(Channels::Exactly(count)) => Finding::Lacks(format!("{count} channels were used")),
+        Some(Channels::Exactly(count)) if i64::from(count) > look.number() => {
+            Finding::Lacks(format!("{count} channels were used"))
+        }
+        // A channel has some KiB to do at least.
+        Some(Channels::Exactly(count)) => Finding::Unknown(format!("{count} were used: small sizes use fewer")),
         _ => Finding::Unknown("how many channels were used is not known".to_owned()),
     })
 }

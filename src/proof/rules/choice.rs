@@ -2,9 +2,10 @@
 
 use std::fmt::Display;
 
+use super::general;
 use super::look::Look;
 use crate::nccl::lists::{self, Allowed};
-use crate::nccl::words::{Algorithm, Function, Protocol};
+use crate::nccl::words::{Algorithm, Function};
 use crate::proof::ranks::{Finding, Outcome};
 use crate::proof::used::Used;
 use crate::proof::variable::State;
@@ -61,7 +62,11 @@ fn for_others_only(look: &Look) -> bool {
 
 /// What up to 2.23 runs when nothing of what was asked for can.
 fn ignored(look: &Look) -> Option<String> {
-    let value = |name| look.evidence.effective(name).filter(|value| !value.is_empty());
+    // What is usable between hosts is another matter.
+    if !look.on_one_host() {
+        return None;
+    }
+    let value = |name| look.evidence.effective(name);
     let (algo, proto) = (value("NCCL_ALGO"), value("NCCL_PROTO"));
     let collnet = look.other("NCCL_COLLNET_ENABLE") == Some(1);
     let allowed = Allowed::resolve(algo, proto, &Function::AllReduce, look.version(), collnet);
@@ -85,9 +90,12 @@ pub(super) fn collnet(look: &Look) -> Outcome {
     permission(look, of_network, "reduction in the network")
 }
 
-/// `NCCL_LL128_C2C`.
+/// `NCCL_LL128_C2C`, which bounds over what links between hosts LL128 goes (`ncclTopoTuneModel` of `tuning.cc`).
 pub(super) fn ll128(look: &Look) -> Outcome {
-    permission(look, |used| used.protocol == Protocol::Ll128, "LL128")
+    match look.on_one_host() {
+        true => Outcome::new(State::NoEffectHere, "it acts on links between hosts, and all ranks are on one"),
+        false => general::traceless(look),
+    }
 }
 
 /// `NCCL_PAT_ENABLE`.
@@ -124,8 +132,9 @@ pub(super) fn tuner(look: &Look) -> Outcome {
     let missing = |line: &&String| line.starts_with("TUNER/Plugin") && line.contains("Could not find");
     match (read.tuner(), read.plugins.iter().find(missing)) {
         (Some(line), _) if look.asked.value.eq_ignore_ascii_case("none") => Outcome::new(State::Overridden, line),
-        (Some(_), _) if look.was_read_by_all() => Outcome { why: None, ..Outcome::new(State::Applied, "") },
-        (None, Some(line)) => Outcome::new(State::NotApplied, line),
+        // What is at work then is the tuner of a network plugin.
+        (_, Some(line)) => Outcome::new(State::NotApplied, line),
+        (Some(_), None) if look.was_read_by_all() => Outcome { why: None, ..Outcome::new(State::Applied, "") },
         _ => Outcome::new(State::Unverified, "the log does not say which tuner is loaded"),
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Look<'a> {
         strtoll(&self.asked.value).value
     }
 
-    /// Another variable as a number, where the arm asks for it.
+    /// Another variable as a number, where something sets it.
     pub fn other(&self, name: &str) -> Option<i64> {
         self.evidence.effective(name).filter(|value| !value.is_empty()).map(|value| strtoll(value).value)
     }
@@ -82,6 +82,11 @@ impl<'a> Look<'a> {
         let seen = self.evidence.seen.iter().any(|seen| seen.variables.get(NAME).is_some_and(one));
         // Asked for and not there is not off.
         told || seen || (asked && self.evidence.seen.is_empty())
+    }
+
+    /// Whether all ranks are on one host, as far as that is known.
+    pub fn on_one_host(&self) -> bool {
+        self.ranks().all(|rank| self.evidence.on_one_host(0, rank))
     }
 
     /// What `rank` used, on every communicator.
@@ -137,8 +142,7 @@ impl<'a> Look<'a> {
             return Outcome::new(State::Unverified, "the log does not tell how every pair is connected");
         };
         if pairs.is_empty() {
-            let several = self.ranks().any(|rank| !self.evidence.on_one_host(0, rank));
-            let why = if several { "no two GPUs are in one host" } else { "all ranks share one GPU" };
+            let why = if self.on_one_host() { "all ranks share one GPU" } else { "no two GPUs are in one host" };
             return Outcome::new(State::NoEffectHere, why);
         }
         let of_rank = |rank: u32| {

@@ -28,7 +28,9 @@ pub(super) fn level(look: &Look) -> Outcome {
     if level > PathLevel::Loc && all_nvlink(look) {
         return Outcome::new(State::NoEffectHere, "NVLink joins every pair, which every level but LOC allows");
     }
-    if level > PathLevel::Loc && look.was_read_by_all() && without_peers(look).is_some() {
+    let permitted =
+        look.pairs().is_some_and(|pairs| pairs.keys().any(|pair| reaches(look, level, *pair) == Some(true)));
+    if permitted && look.was_read_by_all() && without_peers(look).is_some() {
         // A level permits; it cannot make the driver or the box let GPUs copy directly.
         return Outcome::new(
             State::NoEffectHere,
@@ -88,9 +90,10 @@ fn all_nvlink(look: &Look) -> bool {
 /// `NCCL_P2P_DISABLE`, of which only 1 counts.
 pub(super) fn no_peer_access(look: &Look) -> Outcome {
     match look.number() {
-        1 => look.each_pair(look.pairs(), |pair, transport| match is_peer(transport) {
-            false => Finding::Holds,
-            true => Finding::Lacks(via(pair, transport)),
+        1 => look.each_pair(look.pairs(), |pair, transport| match transport {
+            Transport::P2p(_) => Finding::Lacks(via(pair, transport)),
+            Transport::Unknown(_) => Finding::Unknown(via(pair, transport)),
+            _ => Finding::Holds,
         }),
         _ => Outcome::new(State::NoEffectHere, "only the value 1 counts"),
     }
@@ -101,6 +104,7 @@ pub(super) fn no_shared_memory(look: &Look) -> Outcome {
     match look.number() {
         1 => look.each_pair(look.pairs(), |pair, transport| match transport {
             Transport::Shm(_) => Finding::Lacks(via(pair, transport)),
+            Transport::Unknown(_) => Finding::Unknown(via(pair, transport)),
             _ => Finding::Holds,
         }),
         _ => Outcome::new(State::NoEffectHere, "only the value 1 counts"),

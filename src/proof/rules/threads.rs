@@ -60,7 +60,7 @@ fn allowed(asked: i64, used: &Used) -> Vec<i64> {
     while let Some(last) = threads.last().filter(|last| one_channel && **last > 0 && *last % 128 == 0) {
         threads.push(last / 2);
     }
-    threads.into_iter().map(|threads| (threads + extra).max(3 * WARP)).collect()
+    threads.into_iter().map(|threads| threads.saturating_add(extra).max(3 * WARP)).collect()
 }
 
 /// Without a profiler: the table of the most threads, which rank 0 tells for all.

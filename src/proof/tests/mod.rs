@@ -3,6 +3,7 @@
 mod chain;
 mod garbled;
 mod likeness;
+mod passed_over;
 mod recorded;
 mod rules;
 mod why;

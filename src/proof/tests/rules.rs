@@ -6,7 +6,7 @@ use super::*;
 use crate::topology::Path;
 
 /// A log of two ranks whose pairs go `via`, with this many channels.
-fn connected(via: &str, channels: u32, env: &[&str]) -> Log {
+pub(super) fn connected(via: &str, channels: u32, env: &[&str]) -> Log {
     let mut lines = Vec::new();
     let rank = |rank: u32, what: &str| {
         format!(
@@ -27,7 +27,7 @@ fn connected(via: &str, channels: u32, env: &[&str]) -> Log {
 }
 
 /// The state of the one variable of `set` with this log and use.
-fn state(set: &str, log: &Log, used: &Used) -> State {
+pub(super) fn state(set: &str, log: &Log, used: &Used) -> State {
     visit("", set).reading(log).using(used).version("2.28.3").proof(set.split_once('=').unwrap().0).state
 }
 

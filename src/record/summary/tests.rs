@@ -33,6 +33,11 @@ fn tally(run: &Run) -> Tally {
 }
 
 fn cells(run: &Run) -> (Vec<Cell>, Vec<Joint>) {
+    proven(run, &[])
+}
+
+/// The cells of a run with these proofs.
+fn proven(run: &Run, proofs: &[ArmProofs]) -> (Vec<Cell>, Vec<Joint>) {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::create(folder.path(), &run.header).unwrap();
     run.visits.iter().for_each(|visit| journal.append(visit).unwrap());
@@ -40,9 +45,9 @@ fn cells(run: &Run) -> (Vec<Cell>, Vec<Joint>) {
     let summary = Summary::of(plan, &journal, &tally).unwrap();
     let of_arm = |arm| {
         let visits: Vec<Visit> = run.visits.iter().filter(|visit| visit.arm == arm).cloned().collect();
-        summary.cells(arm, &visits, None).unwrap()
+        summary.cells(arm, &visits, proofs.iter().find(|proof| proof.arm == arm)).unwrap()
     };
-    (plan.arms().flat_map(of_arm).collect(), summary.joint(&[]))
+    (plan.arms().flat_map(of_arm).collect(), summary.joint(proofs))
 }
 
 fn of(cells: &[Cell], arm: Arm) -> Vec<&Cell> {
@@ -107,10 +112,25 @@ fn a_cell_with_wrong_data_says_how_much_is_wrong_and_its_neighbours_why_they_are
 fn nothing_is_compared_with_a_baseline_that_failed() {
     let mut run = run();
     first(&mut run, DEFAULT).outcome = crashed();
-    let (cells, _) = cells(&run);
+    let (cells, joint) = cells(&run);
     assert!(cells.iter().all(|cell| cell.verdict == Verdict::Invalid));
     let told = of(&cells, LL).iter().all(|cell| cell.verdict_reason.as_deref() == Some("the baseline failed"));
     assert!(told, "{cells:?}");
+    assert_eq!(joint[0].verdict, Verdict::Invalid);
+}
+
+#[test]
+fn no_set_that_does_what_the_baseline_does_is_faster_in_its_cells_or_in_all_together() {
+    let (difference, variables, chosen) = (None, Vec::new(), Vec::new());
+    let proof =
+        ArmProofs { arm: LL, set: "pcie-ll".into(), identical_to_baseline: true, difference, variables, chosen };
+    let (cells, joint) = proven(&run(), &[proof]);
+    for cell in of(&cells, LL) {
+        assert_eq!(cell.verdict, Verdict::Undecided);
+        let reason = cell.verdict_reason.as_deref().unwrap();
+        assert_eq!(reason, "measured faster, but NCCL does exactly what it does by default");
+    }
+    assert_eq!(joint[0].verdict, Verdict::Undecided);
 }
 
 #[test]

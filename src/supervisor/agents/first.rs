@@ -76,8 +76,9 @@ impl Others {
                 // While this process stood still it may have given up, and called again.
                 Ok(None) => {}
                 Err(error) => {
-                    let error = Error::new(Kind::Environment, format!("agent {agent} cannot take part")).because(error);
-                    return Err(error);
+                    let from = stream.peer_addr().map(|from| format!(" at {}", from.ip())).unwrap_or_default();
+                    let message = format!("agent {agent}{from} cannot take part");
+                    return Err(Error::new(Kind::Environment, message).because(error));
                 }
             }
         }

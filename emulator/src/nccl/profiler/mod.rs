@@ -16,7 +16,7 @@ use super::comm::Comm;
 use super::plan::Choice;
 use super::{env, log};
 use crate::engine::Dtype;
-use crate::settings;
+use crate::settings::{self, Version};
 
 /// The events the plugin wants; it changes this at any time.
 static MASK: AtomicI32 = AtomicI32::new(0);
@@ -108,7 +108,10 @@ fn tell_loaded(own: &str, api: u32, asked: Option<&str>) {
 
 /// Opens the executable itself, a path, a library name, or `libnccl-profiler-NAME.so`.
 fn open(name: Option<&str>) -> Option<*mut c_void> {
-    if name.is_some_and(|name| name.eq_ignore_ascii_case("STATIC_PLUGIN")) {
+    // 2.27.3 makes a file's name of all that is none, of this word too; so does nothing since 2.27.5.
+    let version = settings::get().nccl;
+    let made_a_file = version.since(27) && version < Version::new(2, 27, 5);
+    if name.is_some_and(|name| name.eq_ignore_ascii_case("STATIC_PLUGIN")) && !made_a_file {
         return dlopen(None);
     }
     let first = name.unwrap_or("libnccl-profiler.so");

@@ -1,0 +1,44 @@
+//! Of which calls a release tells a profiler plugin.
+
+use super::version::NcclVersion;
+
+/// Which calls those are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// None.
+    Nothing,
+    /// Those that are not captured into a graph.
+    Eager,
+    /// All of them.
+    All,
+}
+
+impl Told {
+    /// What a release tells a plugin that lies in the executable.
+    ///
+    /// Up to 2.26 NCCL tells of a captured call when a host callback of its graph runs, and there is one only where a proxy has
+    /// work to do, which no rank of one node has (`ncclLaunchKernelAfter_NoCuda` of `enqueue.cc`, tags 2.23.4 to 2.26.6). 2.27
+    /// tells of it as it is captured. 2.27.3 takes `STATIC_PLUGIN` for a name that it makes a file's name of
+    /// (`openPluginLib` of `plugin_open.cc`); 2.27.5 does not.
+    #[must_use]
+    pub fn by(version: NcclVersion) -> Self {
+        match (version.major, version.minor, version.patch) {
+            (..2, ..) | (2, ..23, _) | (2, 27, ..5) => Self::Nothing,
+            (2, ..27, _) => Self::Eager,
+            _ => Self::All,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_differ_in_what_they_tell() {
+        let told = |text: &str| Told::by(text.parse().unwrap());
+        assert_eq!(["2.8.3", "2.22.3", "2.27.3"].map(told), [Told::Nothing; 3]);
+        assert_eq!(["2.23.4", "2.24.3", "2.26.6"].map(told), [Told::Eager; 3]);
+        assert_eq!(["2.27.5", "2.27.7", "2.28.3", "2.32.3"].map(told), [Told::All; 4]);
+    }
+}
