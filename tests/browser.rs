@@ -133,6 +133,10 @@ fn look(browser: &Browser, page: &Path, width: u32) {
     let outside = "[...document.querySelectorAll('h1, h2, p, li, dd, figure, .plot > svg')]\
         .filter(e => !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1).length";
     assert_eq!(browser.page(outside), json!(0), "{}", shown("elements beyond the edge"));
+    // A laptop shows the whole drawing of the box; a phone scrolls it, and its shaded edge says so.
+    let drawings = browser.page("[...document.querySelectorAll('.wiring')].map(e => e.scrollWidth > e.clientWidth)");
+    let drawings = drawings.as_array().unwrap();
+    assert!(drawings.iter().all(|scrolls| *scrolls == json!(width < 1000)), "{}: {drawings:?}", shown("drawings"));
     // Every plot is drawn and has a name.
     let name = "e => e.getAttribute('aria-label') || document.getElementById(e.getAttribute('aria-labelledby').split(' ')[0]).textContent";
     let plots = format!(

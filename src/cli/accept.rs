@@ -54,7 +54,11 @@ fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<O
         if let Some(last) = end::note(&measured, args.redact) {
             let (plan, run) = (args.plan.display().to_string(), measured.folder.display().to_string());
             let judge = shell_words::join(["ncclsweep", "accept", &plan, "--run", &run]);
-            terminal::note(if args.redact { last } else { format!("{last}, and `{judge}` then judges it") });
+            terminal::note(if end::goes_on(&measured, args.redact) {
+                format!("{last}, and `{judge}` then judges it")
+            } else {
+                last
+            });
         }
     }
     Ok((measured.ended != Ended::Interrupted).then(|| measured.stored()))

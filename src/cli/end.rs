@@ -6,15 +6,20 @@ use crate::record::run::Run;
 use crate::supervisor::sweep::Ended;
 use crate::units::{count, plural};
 
-/// What is to be said of how a sweep ended, when there is something; a `redacted` run cannot be continued, nor can one of several
-/// hosts.
+/// Whether a run stopped early and can be continued: a `redacted` one cannot, nor one of agents.
+pub(super) fn goes_on(measured: &Measured, redacted: bool) -> bool {
+    let early = matches!(measured.ended, Ended::Interrupted | Ended::TimeLimit);
+    early && !redacted && measured.run.header.plan.agents.is_empty()
+}
+
+/// What is to be said of how a sweep ended, when there is something.
 pub(super) fn note(measured: &Measured, redacted: bool) -> Option<String> {
+    let for_good = !goes_on(measured, redacted);
     let resume = || format!("`{}`", resume(&measured.folder.display().to_string()));
-    let over = redacted || !measured.run.header.plan.agents.is_empty();
     match measured.ended {
-        Ended::Interrupted if over => Some(format!("interrupted after {}", so_far(&measured.run))),
+        Ended::Interrupted if for_good => Some(format!("interrupted after {}", so_far(&measured.run))),
         Ended::Interrupted => Some(format!("interrupted after {}; {} goes on", so_far(&measured.run), resume())),
-        Ended::TimeLimit if over => None,
+        Ended::TimeLimit if for_good => None,
         Ended::TimeLimit => Some(format!("--time-limit ended the run; {} goes on for as long again", resume())),
         Ended::Complete | Ended::LastLook | Ended::NothingToCompare if measured.unchanged => {
             Some(format!("nothing was left to do: this run was finished with its {}", so_far(&measured.run)))
@@ -71,19 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_several_hosts_is_not_said_to_go_on() {
-        let mut run = measured(Ended::TimeLimit, Rounds::Auto, 3);
-        run.run.header.plan.agents = vec![1, 1];
-        assert_eq!(note(&run, false), None);
-        run.ended = Ended::Interrupted;
-        assert_eq!(note(&run, false).unwrap(), "interrupted after 3 visits");
-    }
-
-    #[test]
-    fn a_redacted_run_is_not_said_to_go_on() {
+    fn a_run_that_cannot_be_continued_is_not_said_to_go_on() {
         let of = |ended| note(&measured(ended, Rounds::Fixed(60), 3), true);
         assert_eq!(of(Ended::Interrupted).unwrap(), "interrupted after 3 of 120 visits");
         assert_eq!(of(Ended::TimeLimit), None);
+        let mut of_agents = measured(Ended::TimeLimit, Rounds::Fixed(60), 3);
+        of_agents.run.header.plan.agents = vec![4, 4];
+        assert_eq!(note(&of_agents, false), None);
     }
 
     #[test]

@@ -49,9 +49,19 @@ pub(super) fn toned(text: &str) -> Markup {
     html! {
         @for (tone, piece) in pieces(text) {
             @match tone {
-                None => (piece),
-                Some(tone) => span class=(class(tone)) { (piece) },
+                None => (breakable(piece)),
+                Some(tone) => span class=(class(tone)) { (breakable(piece)) },
             }
+        }
+    }
+}
+
+/// A text whose long names may break between their settings, `PROTO=LL+NTHREADS=512`, and not in the midst of a word.
+fn breakable(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split_inclusive('+').enumerate() {
+            @if at > 0 { wbr; }
+            (part)
         }
     }
 }
@@ -103,7 +113,7 @@ pub(super) fn set_name(series: Option<usize>, name: &str) -> Markup {
     html! {
         span.set title=[(width(name) > NAME).then_some(name)] {
             @if let Some(series) = series { span class={ "key s" (series) } aria-hidden="true" {} }
-            (short)
+            (breakable(&short))
         }
     }
 }
@@ -143,6 +153,13 @@ mod tests {
     fn tones_become_classes_and_text_is_escaped() {
         let text = format!("{} than <b>", Tone::Good.ink("faster & better"));
         assert_eq!(toned(&text).into_string(), r#"<span class="good">faster &amp; better</span> than &lt;b&gt;"#);
+    }
+
+    #[test]
+    fn a_name_made_of_settings_breaks_between_them_alone() {
+        let name = set_name(None, "PROTO=LL+NTHREADS=512").into_string();
+        assert!(name.contains("PROTO=LL+<wbr>NTHREADS=512"), "{name}");
+        assert!(!set_name(None, "pcie-ll").into_string().contains("<wbr>"));
     }
 
     #[test]
