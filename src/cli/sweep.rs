@@ -131,6 +131,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     let mut live = Live::new(plan, args.quiet, args.verbose);
     let mut sweep = Sweep {
         plan,
+        header: &header,
         setup: &setup,
         private: &private,
         journal: &mut journal,

@@ -1,5 +1,6 @@
 //! Makes and writes `run.json`: the summary of a journal.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -71,6 +72,20 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
         proofs,
         warnings,
     })
+}
+
+/// Cells whose settings are known not to be in effect by what the journal has, in the order of arms and cases.
+pub fn lost(header: &Header, journal: &Journal) -> Result<BTreeSet<(Arm, usize)>> {
+    let plan = &header.plan;
+    let baseline = visits(journal, plan.baseline())?;
+    let prover = Prover::new(header, &baseline);
+    let mut lost = BTreeSet::new();
+    for arm in plan.arms() {
+        let proof = prover.prove(arm, &visits(journal, arm)?);
+        let of_arm = |case: &usize| proof.as_ref().is_some_and(|proof| proof.applied(*case).is_lost());
+        lost.extend((0..plan.cases.len()).filter(of_arm).map(|case| (arm, case)));
+    }
+    Ok(lost)
 }
 
 /// What the visits of some arms come to.

@@ -124,10 +124,10 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Whether every cell has its verdict, those of the arms in `out` left aside.
+    /// Whether every cell has its verdict, those that are `out` left aside.
     #[must_use]
-    pub fn all_decided_but(&self, out: &[Arm]) -> bool {
-        self.cells.iter().all(|((arm, _), judgement)| out.contains(arm) || judgement.verdict.is_decided())
+    pub fn all_decided_but(&self, out: impl Fn(Arm, usize) -> bool) -> bool {
+        self.cells.iter().all(|((arm, case), judgement)| out(*arm, *case) || judgement.verdict.is_decided())
     }
 
     /// How many cells have their verdict, and how many there are.

@@ -1,5 +1,6 @@
 //! The loop over rounds: all arms in random order, each visit recorded as it ends, until the plan says that it is enough.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::deadlines::Pace;
@@ -11,8 +12,10 @@ use crate::collective::Mode;
 use crate::error::Result;
 use crate::nccl::profiler::Told;
 use crate::plan::schedule::{Arm, Plan, Rounds};
+use crate::record::document;
 use crate::record::journal::{Entry, Journal};
 use crate::record::pairs::PairTried;
+use crate::record::run::Header;
 use crate::record::summary::{Judged, Tally, judge};
 use crate::record::visit::{Outcome, Visit};
 use crate::stats::Looks;
@@ -54,6 +57,8 @@ pub trait Observer {
 pub struct Sweep<'a> {
     /// What to measure.
     pub plan: &'a Plan,
+    /// What the run began with, of which its plan is.
+    pub header: &'a Header,
     /// What workers need.
     pub setup: &'a Setup,
     /// Folder for links and logs.
@@ -72,6 +77,8 @@ pub struct Sweep<'a> {
 struct Session {
     begun: Instant,
     visits_before: usize,
+    /// Cells whose settings the first round showed not to be in effect: no more rounds would change that.
+    lost: BTreeSet<(Arm, usize)>,
 }
 
 impl Sweep<'_> {
@@ -81,7 +88,8 @@ impl Sweep<'_> {
         if let Some(ended) = self.make_untimed(observer)? {
             return Ok(ended);
         }
-        let session = Session { begun, visits_before: self.journal.entries().len() };
+        let (visits_before, lost) = (self.journal.entries().len(), BTreeSet::new());
+        let mut session = Session { begun, visits_before, lost };
         let mut round = 0;
         loop {
             if let Some(ended) = self.enough(round, &session)? {
@@ -91,6 +99,9 @@ impl Sweep<'_> {
                 return Ok(ended);
             }
             round += 1;
+            if round == 1 && self.plan.rounds == Rounds::Auto {
+                session.lost = document::lost(self.header, self.journal)?;
+            }
             observer.round_ended(round, &judge(self.plan, self.tally)?);
         }
     }
@@ -194,13 +205,17 @@ impl Sweep<'_> {
         Ok(match self.plan.rounds {
             Rounds::Fixed(rounds) if round >= rounds => Some(Ended::Complete),
             Rounds::Auto if round >= 1 && self.nothing_to_compare() => Some(Ended::NothingToCompare),
-            Rounds::Auto if round >= 1 && judge(self.plan, self.tally)?.all_decided_but(&self.failed()) => {
-                Some(Ended::Complete)
-            }
+            Rounds::Auto if round >= 1 && self.all_decided(&session.lost)? => Some(Ended::Complete),
             Rounds::Auto if round >= 1 && Looks::Auto.next(round).is_none() => Some(Ended::LastLook),
             _ if self.next_would_end_late(session) => Some(Ended::TimeLimit),
             _ => None,
         })
+    }
+
+    fn all_decided(&self, lost: &BTreeSet<(Arm, usize)>) -> Result<bool> {
+        let failed = self.failed();
+        let out = |arm, case| failed.contains(&arm) || lost.contains(&(arm, case));
+        Ok(judge(self.plan, self.tally)?.all_decided_but(out))
     }
 
     fn next_would_end_late(&self, session: &Session) -> bool {

@@ -167,6 +167,13 @@ fn a_command_around_the_workers_that_takes_a_setting_away_is_seen() {
 }
 
 #[test]
+fn a_set_that_does_not_arrive_is_measured_for_no_more_rounds() {
+    let arguments = "--gpus 4 --sizes 7168x1 --communicators 2 --seed 7 --time-limit 5m";
+    let ran = Program::emulated(arguments).args(["--wrap", "env -u NCCL_PROTO"]).keeping(OUT).run();
+    assert_eq!(ran.document().visits.len(), 2, "one round showed it: {}", ran.stdout);
+}
+
+#[test]
 fn a_variable_that_lacks_its_beginning_is_refused() {
     let ran = Program::least("--set ll:PROTO=LL").run().exits(2);
     assert!(ran.stderr.contains("PROTO is no variable of NCCL (did you mean NCCL_PROTO?)"), "{}", ran.stderr);
