@@ -22,7 +22,7 @@ const EXAMPLE: &str = include_str!("../../bench-configs/accept/pcie-8gpu.toml");
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
     // The parser asks for a plan where no example is asked for.
-    let Some(path) = &args.plan else { return answer_text(EXAMPLE.to_owned()) };
+    let Some(path) = &args.plan else { return answer_text(EXAMPLE) };
     let plan = AcceptPlan::load(path)?;
     let golden = plan.golden().map(Stored::load).transpose()?;
     let run = match &args.run {

@@ -167,7 +167,7 @@ fn draw(args: &Args, plan: &Plan, visits: &[Visit], way: &Way, effect: f64) -> R
                 }
             }
             rounds = look;
-            if judge(plan, &tally)?.all_decided_but(&[]) {
+            if judge(plan, &tally)?.all_decided_but(|_, _| false) {
                 decided += 1;
                 break;
             }

@@ -180,7 +180,7 @@ fn one(plan: &Plan, rounds: &[Round]) -> Result<Option<(Vec<Verdict>, u32)>> {
         }
         taken = look;
         let judged = judge(plan, &tally)?;
-        if judged.all_decided_but(&[]) || Looks::Auto.next(taken).is_none() {
+        if judged.all_decided_but(|_, _| false) || Looks::Auto.next(taken).is_none() {
             let arm = Arm { set: 1, ..Arm::default() };
             let verdicts = (0..plan.cases.len()).filter_map(|case| judged.verdict(arm, case));
             return Ok(Some((verdicts.collect(), taken)));
