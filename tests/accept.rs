@@ -5,6 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use ncclsweep::accept::AcceptPlan;
 
 /// What the tests measure: two sets, one size, six visits each.
 const MEASURED: &str = "gpus = 2\nsizes = \"7168x1\"\nrounds = 6\nseed = 5\nmodes = [\"graph\"]\n\
@@ -31,6 +32,18 @@ fn text(bytes: &[u8]) -> String {
 const SOUND: &str = "[require]\ngpus = 2\ngpu-name = \"RTX PRO 6000\"\nlink-width = 16\nchecked-outputs = 100\n\
                      applied = \"pcie-ll\"\nno-throttling = true\nno-replays = true\n\
                      [[require.latency]]\nset = \"pcie-ll\"\np50 = \"<= 1ms\"\np99 = \"<= 1ms\"\n";
+
+#[test]
+fn the_example_is_a_plan_that_can_be_judged() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = ncclsweep(home.path(), "accept --example", &[]);
+    assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), String::new()));
+    let plan = AcceptPlan::parse("example", &String::from_utf8(ran.stdout).unwrap()).unwrap();
+    assert_eq!(plan.config.sets.len(), 2);
+    for wrong in ["accept", "accept plan.toml --example"] {
+        assert_eq!(ncclsweep(home.path(), wrong, &[]).status.code(), Some(2), "{wrong}");
+    }
+}
 
 #[test]
 fn a_sound_box_is_accepted_and_its_run_can_be_judged_again() {

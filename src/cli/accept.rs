@@ -1,6 +1,8 @@
 //! `ncclsweep accept`: a hardware acceptance test.
 
-use super::answer::answer;
+use std::path::Path;
+
+use super::answer::{answer, answer_text};
 use super::args::{Accept as Args, Sweep};
 use super::draft::Draft;
 use super::exit::Exit;
@@ -14,13 +16,18 @@ use crate::record::stored::Stored;
 use crate::report;
 use crate::supervisor::sweep::Ended;
 
+/// A plan to begin with.
+const EXAMPLE: &str = include_str!("../../bench-configs/accept/pcie-8gpu.toml");
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    let plan = AcceptPlan::load(&args.plan)?;
+    // The parser asks for a plan where no example is asked for.
+    let Some(path) = &args.plan else { return answer_text(EXAMPLE) };
+    let plan = AcceptPlan::load(path)?;
     let golden = plan.golden().map(Stored::load).transpose()?;
     let run = match &args.run {
         Some(run) => Stored::load(run)?,
-        None => match measured(args, &plan, golden.as_ref())? {
+        None => match measured(args, path, &plan, golden.as_ref())? {
             Some(run) => run,
             None => return Ok(Exit::Interrupted),
         },
@@ -35,7 +42,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 /// A run of the plan's configuration; none when the user interrupted.
-fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
+fn measured(args: &Args, path: &Path, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
     let flags = Sweep {
         emulation: args.emulation.clone(),
         hosts: Hosts::alone(),
@@ -52,7 +59,7 @@ fn measured(args: &Args, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<O
     if !args.quiet {
         terminal::note(format!("results in {}", measured.folder.display()));
         if let Some(last) = end::note(&measured, args.redact) {
-            let (plan, run) = (args.plan.display().to_string(), measured.folder.display().to_string());
+            let (plan, run) = (path.display().to_string(), measured.folder.display().to_string());
             let judge = shell_words::join(["ncclsweep", "accept", &plan, "--run", &run]);
             terminal::note(if end::goes_on(&measured, args.redact) {
                 format!("{last}, and `{judge}` then judges it")

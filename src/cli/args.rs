@@ -258,8 +258,12 @@ pub struct Exec {
 /// Which plan, which run, and what to print.
 #[derive(Debug, Args)]
 pub struct Accept {
-    /// The plan: a TOML file (see bench-configs/accept/)
-    pub plan: PathBuf,
+    /// The plan: a TOML file
+    #[arg(required_unless_present = "example")]
+    pub plan: Option<PathBuf>,
+    /// Print a plan to begin with, for a box of eight PCIe GPUs, and measure nothing
+    #[arg(long, conflicts_with_all = ["plan", "run"])]
+    pub example: bool,
     /// Judge this run instead of making one: its folder, or its run.json
     #[arg(long, value_name = "DIR", conflicts_with_all = ["emulate", "nccl", "out", "allow_busy", "redact"])]
     pub run: Option<PathBuf>,

@@ -119,7 +119,8 @@ Exit status, the first that holds:
 
 const ACCEPT: &str = "\
 Examples:
-  ncclsweep accept bench-configs/accept/pcie-8gpu.toml
+  ncclsweep accept --example                          a plan to begin with
+  ncclsweep accept plan.toml                          measures, then judges
   ncclsweep accept plan.toml --run results/before     judge an earlier run
   ncclsweep accept plan.toml --junit accept.xml       for a CI server
   ncclsweep accept plan.toml --emulate                rehearse
