@@ -36,8 +36,8 @@ pub struct Evidence {
     pub read: Option<Read>,
     /// Used: what the profiler plugin recorded.
     pub used: Uses,
-    /// Where the library does not tell a profiler of all calls: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS) of another process of
-    /// the arm, which was not timed. Without one, `read` serves.
+    /// Where the library does not tell a profiler of all calls: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS)
+    /// of another process of the arm, which was not timed. Without one, `read` serves.
     pub tuning: Option<Read>,
     /// What lies between the GPUs of two ranks, where known.
     pub paths: Arc<Paths>,

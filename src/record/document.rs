@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::plan::schedule::Arm;
 
 /// Visits, or arms with all of theirs, that are read at a time, several of them at once.
-const AT_A_TIME: usize = 8;
+const AT_A_TIME: usize = 4;
 
 /// Name of the document in a run's folder.
 pub const FILE: &str = "run.json";
