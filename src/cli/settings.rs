@@ -10,10 +10,8 @@ use crate::plan::checked::{self, Leniency};
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::inherited;
 use crate::plan::schedule::Plan;
+use crate::supervisor::audited::PLUGIN;
 use crate::supervisor::provenance;
-
-/// The profiler that NCCL loads: an inherited one gives way to ours.
-const PROFILER: &str = "NCCL_PROFILER_PLUGIN";
 
 /// Refuses what NCCL would spoil; gives what else is to be said. `nvlink` is whether NVLink connects all GPUs, when known.
 pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Vec<String>> {
@@ -55,8 +53,9 @@ fn of_version(args: &Args, plan: &Plan, version: Option<NcclVersion>, nvlink: Op
     let mut sets: Vec<(String, Environment)> = Vec::new();
     for (set, of) in plan.sets.iter().enumerate() {
         let mut environment = asked(plan, set);
-        if environment.origin(PROFILER) == Some(Origin::Inherited) {
-            environment.remove(PROFILER);
+        // An inherited profiler gives way to ours.
+        if environment.origin(PLUGIN) == Some(Origin::Inherited) {
+            environment.remove(PLUGIN);
         }
         let own = plan.rank_env.iter().map(|own| {
             let name = format!("{}, rank {}", of.name, own.rank);

@@ -165,10 +165,10 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
 
 /// Whether every planned visit was made; without a number of rounds the time is the plan.
 fn is_complete(plan: &Plan, ended: &Ended, tally: &Tally) -> bool {
-    match (ended, plan.rounds) {
-        (Ended::Interrupted | Ended::Sick(_), _) => false,
-        (Ended::TimeLimit, Rounds::Fixed(rounds)) => tally.complete_rounds(plan) >= rounds,
-        _ => true,
+    match ended {
+        Ended::Interrupted | Ended::Sick(_) => false,
+        Ended::TimeLimit => plan.rounds == Rounds::Auto || tally.has_planned_rounds(plan),
+        Ended::Complete | Ended::LastLook | Ended::NothingToCompare => true,
     }
 }
 

@@ -11,7 +11,7 @@ use super::summary::Tally;
 use super::visit::Visit;
 use super::{document, redact, run, valid};
 use crate::error::{Error, Kind, Result};
-use crate::plan::schedule::{Arm, Rounds};
+use crate::plan::schedule::Arm;
 use crate::stats::{self, Sample};
 
 const WHAT_A_RUN_IS: &str =
@@ -82,9 +82,7 @@ impl Stored {
         let (journal, header) = Journal::open(folder)?;
         let tally = Tally::of(&journal)?;
         // Of rounds until all is decided nobody wrote that they are complete.
-        let complete =
-            matches!(header.plan.rounds, Rounds::Fixed(rounds) if tally.complete_rounds(&header.plan) >= rounds);
-        let run = document::make(&header, &journal, &tally, complete)?;
+        let run = document::make(&header, &journal, &tally, tally.has_planned_rounds(&header.plan))?;
         Ok(Self { place, folder: Some(folder.to_owned()), run })
     }
 
@@ -227,6 +225,7 @@ fn lines(journal: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::schedule::Rounds;
     use crate::record::fixture;
     use crate::record::floor::Floor;
 
@@ -292,7 +291,7 @@ mod tests {
         let folder = folder(&run, run.visits.len());
         let (started, seconds) = (run.header.created, 1.0);
         let floor = Floor { started, seconds, kernels: Vec::new(), hops: Vec::new(), failed: Some("it hung".into()) };
-        let (mut journal, floor) = (Journal::reopen(folder.path()).unwrap().journal, floor);
+        let mut journal = Journal::reopen(folder.path()).unwrap().journal;
         journal.append_floor(floor.clone()).unwrap();
         journal.append_floor(floor.clone()).unwrap();
         let with = Run { floor: Some(floor), warnings: vec!["kept".into()], ..run };

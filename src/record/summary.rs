@@ -74,6 +74,12 @@ impl Tally {
         plan.arms().filter(|arm| !self.has_failed(*arm)).map(visits).min().unwrap_or(0)
     }
 
+    /// Whether all rounds of a plan that has a number of them were made.
+    #[must_use]
+    pub fn has_planned_rounds(&self, plan: &Plan) -> bool {
+        matches!(plan.rounds, Rounds::Fixed(rounds) if self.complete_rounds(plan) >= rounds)
+    }
+
     /// Whether a visit of this arm did not complete with right data.
     #[must_use]
     pub fn has_failed(&self, arm: Arm) -> bool {
@@ -259,11 +265,7 @@ impl<'a> Summary<'a> {
 
 /// Whether the settings of an arm are known not to be in effect in some case.
 fn lost(proof: &ArmProofs, plan: &Plan) -> bool {
-    (0..plan.cases.len()).any(|case| is_lost(proof.applied(case)))
-}
-
-fn is_lost(applied: Applied) -> bool {
-    applied.is_lost()
+    (0..plan.cases.len()).any(|case| proof.applied(case).is_lost())
 }
 
 fn seconds_per_round(journal: &Journal) -> Option<f64> {
@@ -346,7 +348,7 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
 /// Takes a verdict back that would say what was not measured: of settings that did not take effect, or of a set that used
 /// exactly what the baseline used.
 fn withhold_verdict(cell: &mut Cell, proof: Option<&ArmProofs>) {
-    let lost = is_lost(cell.applied);
+    let lost = cell.applied.is_lost();
     match cell.verdict {
         Verdict::Faster | Verdict::Slower | Verdict::Same => {}
         // More rounds would decide nothing of settings that are not there.
