@@ -45,7 +45,7 @@ pub fn run(fd: RawFd) -> ! {
     let mut stdin = BufReader::new(std::io::stdin());
     let job = match receive_job(&mut stdin) {
         Ok(job) => job,
-        Err(message) => wire.end(&Event::WorkerError { message }),
+        Err(message) => wire.refuse(message),
     };
     let shared = match job.memory {
         None => Shared::here(&job),

@@ -30,34 +30,45 @@ impl Wire {
         Self(Arc::new(Mutex::new(pipe)))
     }
 
-    /// Sends an event. A supervisor that is gone means nobody wants the results: the process ends.
+    /// Sends an event. A supervisor that is gone means nobody wants the results: the process ends with all of its group.
     pub(super) fn send(&self, event: &Event) {
         let mut pipe = lock(&self.0);
         if wire::send(&mut *pipe, event).is_err() {
-            end_process(1);
+            end_group();
         }
     }
 
     /// Sends the last event and ends the process. The pipe stays locked: nothing follows a last word.
     pub(super) fn end(&self, event: &Event) -> ! {
         let mut pipe = lock(&self.0);
-        let sent = wire::send(&mut *pipe, event);
-        end_process(i32::from(sent.is_err() || *event != Event::Done))
+        match wire::send(&mut *pipe, event) {
+            Ok(()) => end_process(i32::from(*event != Event::Done)),
+            Err(_) => end_group(),
+        }
     }
 
-    /// Ends the process with all of its group, as nobody else will: the supervisor is gone, or does not reach this process.
+    /// Says why there is no job and ends this process alone: who started it may be no supervisor, and its group not a visit's.
+    pub(super) fn refuse(&self, message: String) -> ! {
+        let _ = wire::send(&mut *lock(&self.0), &Event::WorkerError { message });
+        end_process(1)
+    }
+
+    /// Sends the last event to a supervisor that is gone, or does not reach this process, and ends all of the group.
     pub(super) fn end_with_group(&self, event: &Event) -> ! {
         let mut pipe = lock(&self.0);
         let _ = wire::send(&mut *pipe, event);
-        end_group();
-        end_process(1)
+        end_group()
     }
 }
 
-/// Ends the process group: of one visit, all that a command of `--wrap` started beside the worker is in it.
-fn end_group() {
+/// Ends the process group, as nobody else will when the supervisor is gone: of one visit, all that a command of `--wrap`
+/// started beside the worker is in it.
+fn end_group() -> ! {
+    let group = nix::unistd::getpgrp();
+    shm::remove(shm::held_by(group.as_raw().cast_unsigned()));
     // The call cannot fail for a group that has this process in it.
-    let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGKILL);
+    let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
+    end_process(1)
 }
 
 /// Ends the process without exit handlers. After a failure communicators are not destroyed, and NCCL does not remove what it
