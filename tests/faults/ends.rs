@@ -1,14 +1,17 @@
 //! What follows a failure, and hostile ends of the program itself.
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ncclsweep::nccl::register::Register;
+use ncclsweep::plan::schedule::Measure;
 use ncclsweep::record::journal::Journal;
 use ncclsweep::record::pairs::Suspect;
 use ncclsweep::record::run::{Run, Verdict};
 use ncclsweep::record::visit::{Outcome, Visit};
+use ncclsweep::wire::{self, Job};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -212,4 +215,51 @@ fn what_a_command_started_beside_the_worker_goes_with_a_killed_supervisor_too() 
     std::fs::remove_dir_all(home.path().join("run")).unwrap();
     assert_eq!(start(home.path(), "", "--rounds 1").wait().unwrap().code(), Some(5));
     assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0, "the next one does");
+}
+
+/// A shell in a group of its own that does this beside the worker, whose wire is the shell's stdout.
+fn beside_worker(home: &Path, script: &str, stdin: Stdio) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_ncclsweep")]).env_clear().env("PATH", "/usr/bin:/bin");
+    command.env("HOME", home).process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn a_worker_that_cannot_tell_its_supervisor_anything_ends_all_of_its_visit() {
+    let home = tempfile::tempdir().unwrap();
+    let script = r#"sleep 600 & "$0" __worker 1; exit 1"#;
+    let mut shell = beside_worker(home.path(), script, Stdio::piped());
+    drop(shell.stdout.take());
+    // The supervisor still holds the worker's stdin open: only what the worker says goes nowhere.
+    let mut stdin = shell.stdin.take().unwrap();
+    wire::send(&mut stdin, &a_job()).unwrap();
+    assert_eq!(shell.wait().unwrap().signal(), Some(9));
+    assert_eq!(left_over(home.path()), None);
+}
+
+#[test]
+fn a_worker_without_a_job_ends_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let mut shell = beside_worker(home.path(), r#""$0" __worker 1; exit 7"#, Stdio::null());
+    drop(shell.stdout.take());
+    assert_eq!(shell.wait().unwrap().code(), Some(7));
+}
+
+fn a_job() -> Job {
+    Job {
+        version: wire::VERSION,
+        cases: Vec::new(),
+        devices: vec![0],
+        ranks: 0..1,
+        host: 0..1,
+        links: Vec::new(),
+        cpus: Vec::new(),
+        memory: None,
+        communicators: 1,
+        in_turn: 1,
+        register: Register::default(),
+        measure: Measure::default(),
+        salt: 0,
+    }
 }
