@@ -290,13 +290,18 @@ fn say<T: Serialize>(mut to: &TcpStream, word: &T) -> std::io::Result<()> {
     to.write_all(&line)
 }
 
-/// Reads one word and not a byte more: what follows is for others.
-fn hear<T: DeserializeOwned>(from: &TcpStream) -> std::io::Result<T> {
+/// Reads one word and not a byte more: what follows is for others. A process that is stopped and goes on has its read of a
+/// connection with a time limit interrupted, which says nothing of the other side: the read is made again.
+fn hear<T: DeserializeOwned>(from: impl Read) -> std::io::Result<T> {
     let (mut from, mut line, mut byte) = (from.take(LONGEST), Vec::new(), [0]);
-    while from.read(&mut byte)? == 1 {
-        match byte[0] {
-            b'\n' => return serde_json::from_slice(&line).map_err(|_| std::io::Error::other("it is no agent")),
-            byte => line.push(byte),
+    loop {
+        match from.read_exact(&mut byte) {
+            Ok(()) if byte == *b"\n" => {
+                return serde_json::from_slice(&line).map_err(|_| std::io::Error::other("it is no agent"));
+            }
+            Ok(()) => line.extend(byte),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
         }
     }
     Err(match line.is_empty() {
@@ -310,6 +315,24 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(20);
+
+    /// Every other read is interrupted, as by a stop of the process.
+    struct Stopped<'a>(&'a [u8], bool);
+
+    impl Read for Stopped<'_> {
+        fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 { Err(std::io::ErrorKind::Interrupted.into()) } else { self.0.read(to) }
+        }
+    }
+
+    #[test]
+    fn a_word_is_heard_by_a_process_that_was_stopped_in_it() {
+        let mut from = Stopped(b"\"one\"\n\"two\"\n", false);
+        assert_eq!(hear::<String>(&mut from).unwrap(), "one");
+        assert_eq!(hear::<String>(&mut from).unwrap(), "two");
+        assert_eq!(hear::<String>(&mut from).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    }
 
     fn token(text: &str) -> Token {
         Token::find(None, Some(text.to_owned())).unwrap()
