@@ -150,7 +150,8 @@ pub struct Tallied {
     pub warps: u8,
     /// Calls that ran.
     pub eager: u64,
-    /// Calls that were captured into a graph, once each however often it is replayed.
+    /// Calls that were captured into a graph, once each however often it is replayed; once for each replay where a proxy
+    /// works for them.
     pub captured: u64,
     /// Calls of which NCCL does not tell which they were: all up to 2.25, the last of each function in 2.26 and 2.27.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -58,7 +58,7 @@ pub enum Channels {
 /// One rank's part of one collective, as NCCL announced it when it enqueued the kernel.
 ///
 /// NCCL announces a collective as well when a stream is being captured, and does not tell which it was; at replay of a
-/// graph nothing comes. A communicator of one rank announces nothing.
+/// graph nothing comes. One that has work for a proxy it announces at each replay instead, from a callback. A communicator of one rank announces nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Collective {
     /// Which interface told it.

@@ -34,7 +34,8 @@ pub struct Usage {
 pub struct Calls {
     /// That ran.
     pub eager: u64,
-    /// That were captured into a graph, once each however often it is replayed.
+    /// That were captured into a graph, once each however often it is replayed; once for each replay where a proxy works
+    /// for them.
     pub captured: u64,
     /// Of which NCCL did not tell which they were.
     pub untold: u64,

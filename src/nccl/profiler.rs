@@ -16,9 +16,9 @@ pub enum Told {
 impl Told {
     /// What a release tells a plugin that lies in the executable.
     ///
-    /// Up to 2.26 NCCL tells of a captured call when a host callback of its graph runs, and there is one only where a proxy has
-    /// work to do, which no rank of one node has (`ncclLaunchKernelAfter_NoCuda` of `enqueue.cc`, tags 2.23.4 to 2.26.6). 2.27
-    /// tells of it as it is captured. 2.27.3 takes `STATIC_PLUGIN` for a name that it makes a file's name of
+    /// NCCL tells of a captured call that has work for a proxy, as over a network, when a host callback of its graph runs, at
+    /// each replay. Of others up to 2.26 it tells nothing (`ncclLaunchKernelAfter_NoCuda` of `enqueue.cc`, tags 2.23.4 to
+    /// 2.26.6), and 2.27 tells as they are captured. 2.27.3 takes `STATIC_PLUGIN` for a name that it makes a file's name of
     /// (`openPluginLib` of `plugin_open.cc`); 2.27.5 does not.
     #[must_use]
     pub fn by(version: NcclVersion) -> Self {

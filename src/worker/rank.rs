@@ -178,9 +178,10 @@ impl<'a> Rank<'a> {
         let mut checks = Checks::default();
         for (turn, call) in (0..).zip(&calls[..communicators.len()]) {
             self.fresh(of, data_index, in_turn)?;
-            self.observed(self.number(index) + turn, case, false, || {
+            self.observed(self.number(index) + turn, case, false, |this| {
+                this.note(Doing::Enqueue);
                 call.enqueue()?;
-                self.synchronize()
+                this.synchronize()
             })?;
             // A path that spoils the very first call counts as spoiling data, though that call is not timed.
             checks.add(self.check_output(of, data_index, Among::First, turn as usize, call.recv)?);
@@ -340,19 +341,17 @@ impl<'a> Rank<'a> {
     /// Calls `untimed` while the profiler plugin records what NCCL uses, and reports it. The plugin's mask is that of the
     /// whole process, so it changes between barriers only.
     fn observed<T>(
-        &self,
+        &mut self,
         communicator: u32,
         case: usize,
         captured: bool,
-        untimed: impl FnOnce() -> Result<T>,
+        untimed: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if self.team.leads_worker(self.rank) {
             recorder::set_mask(true);
         }
         self.meet();
-        // Captured calls wait in the capture, eager ones note what they are in themselves.
-        self.note(if captured { Doing::Capture } else { Doing::Enqueue });
-        let value = untimed()?;
+        let value = untimed(self)?;
         self.meet();
         if self.team.leads_worker(self.rank) {
             recorder::set_mask(false);
@@ -404,26 +403,26 @@ impl<'a> Rank<'a> {
                 Call { send, recv: output, ..*call }.enqueue()
             })
         };
-        let graph = match case.mode {
-            Mode::Graph => {
-                let capture = || self.stream.capture(enqueue_all);
-                Some(self.instantiate(|| self.observed(self.number(index), case_index, true, capture))?)
-            }
-            Mode::Stream | Mode::Sync => None,
+        let check = |this: &mut Self, graph: Option<GraphExec>| {
+            outputs.fill(POISON, stream)?;
+            this.synchronize()?;
+            this.meet();
+            this.note(Doing::Enqueue);
+            graph.map_or_else(&enqueue_all, |graph| graph.launch(stream))?;
+            this.synchronize()?;
+            this.meet();
+            this.download_and_compare(outputs, data)
         };
-        let mut checks = Checks::default();
-        for _ in 0..team.job.measure.checks {
-            outputs.fill(POISON, self.stream)?;
-            self.synchronize()?;
-            self.meet();
-            self.note(Doing::Enqueue);
-            match graph {
-                Some(graph) => graph.launch(self.stream)?,
-                None => enqueue_all()?,
-            }
-            self.synchronize()?;
-            self.meet();
-            checks.add(self.download_and_compare(outputs, data)?);
+        let (graph, mut checks) = match case.mode {
+            // NCCL announces a captured call as it is captured, and one with work for a proxy when its graph is replayed.
+            Mode::Graph => self.observed(self.number(index), case_index, true, |this| {
+                let graph = Some(this.instantiate(|| stream.capture(enqueue_all))?);
+                Ok((graph, check(this, graph)?))
+            })?,
+            Mode::Stream | Mode::Sync => (None, check(self, None)?),
+        };
+        for _ in 1..team.job.measure.checks {
+            checks.add(check(self, graph)?);
         }
         if let Some(graph) = graph {
             self.meet();

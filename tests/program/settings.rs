@@ -1,5 +1,7 @@
 //! The way of an env set: what a worker has in its own environment is what was asked for.
 
+use std::collections::BTreeSet;
+
 use ncclsweep::proof::State;
 use ncclsweep::record::run::{Applied, Run};
 use ncclsweep::record::visit::Visit;
@@ -245,4 +247,20 @@ fn settings_are_proven_whatever_a_release_tells_a_profiler() {
     }
     let eager = Program::least("--modes stream").env("NCCLSWEEP_EMULATE_NCCL", "2.26.2").keeping(OUT).run().document();
     assert!(eager.visits.iter().all(|visit| !visit.untimed), "calls that are not captured are told of");
+}
+
+#[test]
+fn over_a_network_captured_calls_are_recorded_as_they_are_replayed() {
+    let socket = "NCCL_P2P_DISABLE=1,NCCL_SHM_DISABLE=1";
+    for (version, launch) in [("2.27.7", "threads"), ("2.28.3", "processes"), ("2.32.3", "threads")] {
+        let program = Program::least("--sets default,pcie-ll --checks 2").args(["--base", socket, "--launch", launch]);
+        let run = program.env("NCCLSWEEP_EMULATE_NCCL", version).keeping(OUT).run().document();
+        let ranks = run.header.plan.ranks;
+        for visit in &run.visits {
+            let captured = visit.used.iter().filter(|by| by.used.captured == Some(true));
+            let seen: BTreeSet<u32> = captured.flat_map(|by| by.ranks.clone()).collect();
+            assert_eq!(seen, (0..ranks).collect(), "{version}, {launch}: {:?}", visit.used);
+        }
+        assert!(run.cells.iter().all(|cell| cell.applied == Applied::Applied), "{version}, {launch}: {:?}", run.cells);
+    }
 }

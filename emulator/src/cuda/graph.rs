@@ -51,6 +51,12 @@ extern "C" fn cuGraphLaunch(exec: Handle, on: Handle) -> u32 {
             return Err(CAPTURE_UNSUPPORTED);
         }
         let steps = Arc::clone(&engine.execs[exec].steps);
+        let host_calls = Arc::clone(&engine.execs[exec].host_calls);
+        if !host_calls.is_empty() {
+            drop(engine);
+            host_calls.iter().for_each(|call| call());
+            engine = lock();
+        }
         clock::spend((engine.settings.machine.host.graph_launch * 1e3) as u64);
         engine.launch(index, &steps, clock::now());
         Ok(())

@@ -120,7 +120,14 @@ extern "C" fn cuStreamBeginCapture_v2(handle: Handle, mode: c_uint) -> u32 {
             return Err(ILLEGAL_STATE);
         }
         let thread = std::thread::current().id();
-        state.capture = Some(Capture { steps: Vec::new(), groups: Vec::new(), thread, mode, broken: false });
+        state.capture = Some(Capture {
+            steps: Vec::new(),
+            host_calls: Vec::new(),
+            groups: Vec::new(),
+            thread,
+            mode,
+            broken: false,
+        });
         if mode != RELAXED {
             STRICT_CAPTURES.set(STRICT_CAPTURES.get() + 1);
         }
@@ -154,7 +161,11 @@ fn end_capture(handle: Handle) -> Cu<Handle> {
             group.graphs += 1;
         }
     }
-    let graph = engine.graphs.insert(Graph { steps: capture.steps.into(), groups: capture.groups });
+    let graph = engine.graphs.insert(Graph {
+        steps: capture.steps.into(),
+        host_calls: capture.host_calls.into(),
+        groups: capture.groups,
+    });
     Ok(engine.graphs.handle(graph) as Handle)
 }
 

@@ -48,10 +48,14 @@ pub(crate) struct Step {
     pub times: u32,
 }
 
+/// What the host does at each replay of a graph.
+pub(crate) type HostCall = Arc<dyn Fn() + Send + Sync>;
+
 /// A captured graph; clones share the steps.
 #[derive(Clone)]
 pub(crate) struct Graph {
     pub steps: Arc<[Step]>,
+    pub host_calls: Arc<[HostCall]>,
     /// The communicators whose collectives it holds: they cannot be destroyed before it.
     pub groups: Vec<usize>,
 }
@@ -73,6 +77,7 @@ pub(crate) struct Op {
 /// A capture in progress.
 pub(crate) struct Capture {
     pub steps: Vec<Step>,
+    pub host_calls: Vec<HostCall>,
     pub groups: Vec<usize>,
     pub thread: ThreadId,
     pub mode: u32,
@@ -195,6 +200,13 @@ impl Engine {
         target.settled = false;
         target.queue.push_back(Op { item: Item::Once(work), at, lone });
         self.advance(stream);
+    }
+
+    /// Adds what the host is to do at each replay of the graph that is being captured.
+    pub(crate) fn at_replay(&mut self, stream: usize, call: HostCall) {
+        if let Some(capture) = &mut self.streams[stream].capture {
+            capture.host_calls.push(call);
+        }
     }
 
     /// Enqueues a graph.

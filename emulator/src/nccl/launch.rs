@@ -119,19 +119,26 @@ pub(crate) fn all_reduce(call: &AllReduce) -> Nccl<()> {
     }
     transports::connect(comm, choice.algorithm);
     tell_choice(call, &choice);
-    // Up to 2.26 of a captured call a callback in its graph would tell, which is there for work of a proxy alone.
-    let told = !captured || settings::get().nccl.since(27);
-    let events = told.then(|| profiler::start(comm, &described(call, &choice, captured))).flatten();
+    let announced = profiler::announce(comm, described(call, &choice, captured)).map(Arc::new);
+    let at_replay = captured && comm.plan.has_proxy(comm.rank, choice.algorithm);
+    // A callback in its graph tells of a captured call that has work for a proxy. Up to 2.26 nothing tells of others.
+    let at_once = !at_replay && (!captured || settings::get().nccl.since(27));
+    if at_once {
+        announced.iter().for_each(|announced| announced.tell());
+    }
     enqueue(call, &choice, stream, captured);
-    if let Some(events) = events {
-        events.stop();
+    if let Some(announced) = announced {
+        announced.returned();
+        if at_replay {
+            engine::lock().at_replay(stream, Arc::new(move || announced.tell()));
+        }
     }
     Ok(())
 }
 
-fn described<'a>(call: &'a AllReduce, choice: &'a Choice, captured: bool) -> profiler::Described<'a> {
+fn described(call: &AllReduce, choice: &Choice, captured: bool) -> profiler::Described {
     profiler::Described {
-        choice,
+        choice: *choice,
         dtype: call.dtype,
         send: call.send,
         receive: call.receive,

@@ -204,6 +204,19 @@ impl Plan {
         if env::parameter("NCCL_SHM_DISABLE") == Some(1) { Transport::Socket } else { Transport::HostMemory }
     }
 
+    /// Whether a rank has work for its proxy: it is the one that sends and receives over a network.
+    pub(crate) fn has_proxy(&self, rank: usize, algorithm: usize) -> bool {
+        let (before, after) = self.neighbours(rank);
+        let mut peers = vec![before, after];
+        if algorithm == TREE {
+            peers = (0..self.channels)
+                .map(|channel| self.tree(rank, channel))
+                .flat_map(|(above, below)| above.into_iter().chain(below))
+                .collect();
+        }
+        peers.into_iter().any(|peer| peer != rank && matches!(self.transport(rank, peer), Transport::Socket))
+    }
+
     /// What NCCL does for an all-reduce of `bytes`, or None when no algorithm is left.
     pub(crate) fn choose(&self, bytes: usize) -> Option<Choice> {
         if self.ranks() == 1 {

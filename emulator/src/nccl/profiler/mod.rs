@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use abi::{
     CallV5, CollectiveV1, CollectiveV2, CollectiveV3, CollectiveV4, CollectiveV5, Descriptor, DescriptorV5, GroupV5,
-    InitV1, InitV4, InitV5, Stop, Table,
+    InitV1, InitV4, InitV5, Table,
 };
 
 use super::comm::Comm;
@@ -179,8 +179,9 @@ impl Context {
 }
 
 /// A collective as the plugin is told of it.
-pub(crate) struct Described<'a> {
-    pub choice: &'a Choice,
+#[derive(Clone, Copy)]
+pub(crate) struct Described {
+    pub choice: Choice,
     pub dtype: Dtype,
     pub send: u64,
     pub receive: u64,
@@ -190,169 +191,169 @@ pub(crate) struct Described<'a> {
     pub captured: bool,
 }
 
-/// Events that have begun.
-pub(crate) struct Events {
-    stop: Stop,
-    /// The calls of the API stand around the group and its collective.
-    group_api: *mut c_void,
-    call: *mut c_void,
-    group: *mut c_void,
-    collective: *mut c_void,
-}
-
-impl Events {
-    pub(crate) fn stop(self) {
-        for handle in [self.collective, self.group, self.call, self.group_api] {
-            if !handle.is_null() {
-                // SAFETY: the handle came from this plugin's `startEvent`.
-                unsafe { (self.stop)(handle) };
-            }
-        }
-    }
-}
-
-/// Begins the group event and the collective's event, as far as the mask asks for them.
-pub(crate) fn start(comm: &Comm, told: &Described<'_>) -> Option<Events> {
-    let context = comm.profiler.as_ref()?;
-    let mask = MASK.load(Ordering::Relaxed);
-    if mask & BELOW_GROUP == 0 {
-        return None;
-    }
-    let table = context.plugin.table;
-    let send = |descriptor: *mut c_void| {
-        let mut handle = null_mut();
-        // SAFETY: the descriptor has the layout of the plugin's API and outlives the call.
-        let failed = unsafe { (table.start)(context.context, &raw mut handle, descriptor) };
-        if failed == 0 { handle } else { null_mut() }
-    };
-    let api = context.plugin.api;
-    let (group_api, call) = if api >= 5 { start_calls(comm, told, &send) } else { (null_mut(), null_mut()) };
-    let group = start_event(comm, told, api, GROUP, [null_mut(); 2], &send);
-    // Up to 2.27 the collectives of a group without a handle are not told.
-    let wanted = mask & BELOW_COLLECTIVE != 0 && (!group.is_null() || settings::get().nccl.since(28));
-    let collective = if wanted { start_event(comm, told, api, COLLECTIVE, [group, call], &send) } else { null_mut() };
-    Some(Events { stop: table.stop, group_api, call, group, collective })
-}
-
-/// The events of the API: the group, which every call opens when none is open, and the call.
-fn start_calls(
-    comm: &Comm,
-    told: &Described<'_>,
-    send: &impl Fn(*mut c_void) -> *mut c_void,
-) -> (*mut c_void, *mut c_void) {
-    let captured = told.captured;
-    let group = GroupV5 { captured, depth: 1, rest: [0; 10] };
-    let mut group = DescriptorV5 { kind: GROUP_API as u64, parent: null_mut(), rank: 0, body: group };
-    let parent = send((&raw mut group).cast());
-    let call = CallV5 {
-        function: ALL_REDUCE.as_ptr(),
-        count: told.count,
-        dtype: told.dtype.name().as_ptr(),
-        root: 0,
-        stream: null_mut(),
-        captured,
-        rest: [0; 5],
-    };
-    let mut call = DescriptorV5 { kind: CALL_API as u64, parent, rank: comm.rank as c_int, body: call };
-    (parent, send((&raw mut call).cast()))
-}
-
 const ALGORITHMS: [&CStr; 2] = [c"TREE", c"RING"];
 const PROTOCOLS: [&CStr; 3] = [c"LL", c"LL128", c"SIMPLE"];
 const ALL_REDUCE: &CStr = c"AllReduce";
 
-fn start_event(
-    comm: &Comm,
-    told: &Described<'_>,
-    api: u32,
-    kind: i32,
-    [parent_group, call]: [*mut c_void; 2],
-    send: &impl Fn(*mut c_void) -> *mut c_void,
-) -> *mut c_void {
-    let parent = parent_group;
-    let choice = told.choice;
-    // Since 2.28 the older APIs are served from the newest one, which lacks these.
-    let served = settings::get().nccl.since(28);
-    let (name, hash) = if served { (null(), 0) } else { (c"".as_ptr(), comm.hash) };
-    let (sent, received) = (told.send as *const c_void, told.receive as *mut c_void);
-    let max_channels = if served { choice.channels } else { choice.max_channels } as u8;
-    let traffic = told.count * told.dtype.size() * 2;
-    let (algorithm, protocol) = (ALGORITHMS[choice.algorithm].as_ptr(), PROTOCOLS[choice.protocol].as_ptr());
-    let (function, dtype, warps) = (ALL_REDUCE.as_ptr(), told.dtype.name().as_ptr(), choice.warps as u8);
-    let (number, count, root) = (told.number, told.count, 0);
-    macro_rules! send {
-        ($collective:expr) => {{
-            let rank = if kind == GROUP { 0 } else { comm.rank as c_int };
-            let mut descriptor = Descriptor { kind: kind as u8, parent, rank, collective: $collective };
-            send((&raw mut descriptor).cast())
-        }};
+/// A call whose collective is still to be told, of which the API's own events have been; as far as the mask asked for them then.
+pub(crate) struct Announced {
+    context: Context,
+    rank: usize,
+    hash: u64,
+    told: Described,
+    mask: i32,
+    group_api: Handle,
+    call: Handle,
+}
+
+/// What a plugin gave for an event.
+#[derive(Clone, Copy)]
+struct Handle(*mut c_void);
+
+// SAFETY: it is only handed back to the plugin, which NCCL calls from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as for Send.
+unsafe impl Sync for Handle {}
+
+/// Tells of a call as it is made: what the mask asks for now counts for all of it.
+pub(crate) fn announce(comm: &Comm, told: Described) -> Option<Announced> {
+    let context = comm.profiler?;
+    let mask = MASK.load(Ordering::Relaxed);
+    if mask & BELOW_GROUP == 0 {
+        return None;
     }
-    match api {
-        1 => send!(CollectiveV1 {
-            name,
-            hash,
-            number,
-            function: 4,
-            send: sent,
-            receive: received,
-            count,
-            root,
-            dtype: told.dtype as u8,
-            operation: told.operation,
-            traffic,
-            max_channels,
-            warps,
-            algorithm: choice.algorithm as u8,
-            protocol: choice.protocol as u8,
-            collnet: 0,
-            nvls: 0,
-        }),
-        2 => send!(CollectiveV2 {
-            name,
-            hash,
-            number,
-            function,
-            send: sent,
-            receive: received,
-            count,
-            root,
-            dtype,
-            traffic,
-            max_channels,
-            warps,
-            algorithm,
-            protocol,
-        }),
-        3 => send!(CollectiveV3 {
-            name,
-            hash,
-            number,
-            function,
-            send: sent,
-            receive: received,
-            count,
-            root,
-            dtype,
-            max_channels,
-            warps,
-            algorithm,
-            protocol,
-        }),
-        4 => send!(CollectiveV4 {
-            number,
-            function,
-            send: sent,
-            receive: received,
-            count,
-            root,
-            dtype,
-            channels: choice.channels as u8,
-            warps,
-            algorithm,
-            protocol,
-        }),
-        _ => {
-            let collective = CollectiveV4 {
+    let none = Handle(null_mut());
+    let mut announced =
+        Announced { context, rank: comm.rank, hash: comm.hash, told, mask, group_api: none, call: none };
+    if context.plugin.api >= 5 {
+        announced.start_calls();
+    }
+    Some(announced)
+}
+
+impl Announced {
+    /// Begins and ends the group event and the collective's event.
+    pub(crate) fn tell(&self) {
+        let api = self.context.plugin.api;
+        let group = self.start_event(api, GROUP, null_mut());
+        // Up to 2.27 the collectives of a group without a handle are not told.
+        if self.mask & BELOW_COLLECTIVE != 0 && (!group.is_null() || settings::get().nccl.since(28)) {
+            self.stop(self.start_event(api, COLLECTIVE, group));
+        }
+        self.stop(group);
+    }
+
+    /// Ends the API's events, as the call returns.
+    pub(crate) fn returned(&self) {
+        self.stop(self.call.0);
+        self.stop(self.group_api.0);
+    }
+
+    fn stop(&self, handle: *mut c_void) {
+        if !handle.is_null() {
+            // SAFETY: the handle came from this plugin's `startEvent`.
+            unsafe { (self.context.plugin.table.stop)(handle) };
+        }
+    }
+
+    fn send(&self, descriptor: *mut c_void) -> *mut c_void {
+        let mut handle = null_mut();
+        // SAFETY: the descriptor has the layout of the plugin's API and outlives the call.
+        let failed = unsafe { (self.context.plugin.table.start)(self.context.context, &raw mut handle, descriptor) };
+        if failed == 0 { handle } else { null_mut() }
+    }
+
+    /// The events of the API: the group, which every call opens when none is open, and the call.
+    fn start_calls(&mut self) {
+        let told = &self.told;
+        let captured = told.captured;
+        let group = GroupV5 { captured, depth: 1, rest: [0; 10] };
+        let mut group = DescriptorV5 { kind: GROUP_API as u64, parent: null_mut(), rank: 0, body: group };
+        let parent = self.send((&raw mut group).cast());
+        let call = CallV5 {
+            function: ALL_REDUCE.as_ptr(),
+            count: told.count,
+            dtype: told.dtype.name().as_ptr(),
+            root: 0,
+            stream: null_mut(),
+            captured,
+            rest: [0; 5],
+        };
+        let mut call = DescriptorV5 { kind: CALL_API as u64, parent, rank: self.rank as c_int, body: call };
+        self.group_api = Handle(parent);
+        self.call = Handle(self.send((&raw mut call).cast()));
+    }
+
+    fn start_event(&self, api: u32, kind: i32, parent_group: *mut c_void) -> *mut c_void {
+        let (parent, told, choice) = (parent_group, &self.told, self.told.choice);
+        // Since 2.28 the older APIs are served from the newest one, which lacks these.
+        let served = settings::get().nccl.since(28);
+        let (name, hash) = if served { (null(), 0) } else { (c"".as_ptr(), self.hash) };
+        let (sent, received) = (told.send as *const c_void, told.receive as *mut c_void);
+        let max_channels = if served { choice.channels } else { choice.max_channels } as u8;
+        let traffic = told.count * told.dtype.size() * 2;
+        let (algorithm, protocol) = (ALGORITHMS[choice.algorithm].as_ptr(), PROTOCOLS[choice.protocol].as_ptr());
+        let (function, dtype, warps) = (ALL_REDUCE.as_ptr(), told.dtype.name().as_ptr(), choice.warps as u8);
+        let (number, count, root) = (told.number, told.count, 0);
+        macro_rules! send {
+            ($collective:expr) => {{
+                let rank = if kind == GROUP { 0 } else { self.rank as c_int };
+                let mut descriptor = Descriptor { kind: kind as u8, parent, rank, collective: $collective };
+                self.send((&raw mut descriptor).cast())
+            }};
+        }
+        match api {
+            1 => send!(CollectiveV1 {
+                name,
+                hash,
+                number,
+                function: 4,
+                send: sent,
+                receive: received,
+                count,
+                root,
+                dtype: told.dtype as u8,
+                operation: told.operation,
+                traffic,
+                max_channels,
+                warps,
+                algorithm: choice.algorithm as u8,
+                protocol: choice.protocol as u8,
+                collnet: 0,
+                nvls: 0,
+            }),
+            2 => send!(CollectiveV2 {
+                name,
+                hash,
+                number,
+                function,
+                send: sent,
+                receive: received,
+                count,
+                root,
+                dtype,
+                traffic,
+                max_channels,
+                warps,
+                algorithm,
+                protocol,
+            }),
+            3 => send!(CollectiveV3 {
+                name,
+                hash,
+                number,
+                function,
+                send: sent,
+                receive: received,
+                count,
+                root,
+                dtype,
+                max_channels,
+                warps,
+                algorithm,
+                protocol,
+            }),
+            4 => send!(CollectiveV4 {
                 number,
                 function,
                 send: sent,
@@ -364,11 +365,26 @@ fn start_event(
                 warps,
                 algorithm,
                 protocol,
-            };
-            let (parent, rank) = if kind == GROUP { (null_mut(), 0) } else { (call, comm.rank as c_int) };
-            let body = CollectiveV5 { collective, parent_group };
-            let mut descriptor = DescriptorV5 { kind: kind as u64, parent, rank, body };
-            send((&raw mut descriptor).cast())
+            }),
+            _ => {
+                let collective = CollectiveV4 {
+                    number,
+                    function,
+                    send: sent,
+                    receive: received,
+                    count,
+                    root,
+                    dtype,
+                    channels: choice.channels as u8,
+                    warps,
+                    algorithm,
+                    protocol,
+                };
+                let (parent, rank) = if kind == GROUP { (null_mut(), 0) } else { (self.call.0, self.rank as c_int) };
+                let body = CollectiveV5 { collective, parent_group };
+                let mut descriptor = DescriptorV5 { kind: kind as u64, parent, rank, body };
+                self.send((&raw mut descriptor).cast())
+            }
         }
     }
 }
