@@ -214,7 +214,8 @@ fn sizes(out: &mut String, audit: &Audit, columns: usize) {
         paragraph(out, "", &format!("and {} more kinds: --format json lists all", usage.len() - SIZES), columns);
     }
     if usage.iter().any(|of| of.calls.captured > 0) {
-        let text = "A captured call counts once, however often its graph is replayed.";
+        let text = "A captured call counts once, however often its graph is replayed; at each replay where a proxy works for it, as \
+                    over a network.";
         paragraph(out, "", &Tone::Quiet.ink(text), columns);
     }
     if usage.iter().any(|of| of.calls.untold > of.workers.len() as u64) {
