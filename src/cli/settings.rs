@@ -22,7 +22,8 @@ pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Ve
     };
     warnings.extend(ranks::warnings(plan));
     let environments: Vec<Environment> = (0..plan.sets.len()).map(|set| asked(plan, set)).collect();
-    warnings.extend(inherited::warnings(&plan.sets.iter().zip(&environments).collect::<Vec<_>>()));
+    let sets: Vec<_> = plan.sets.iter().zip(&environments).collect();
+    warnings.extend(inherited::warnings(&sets, &versions(plan)));
     for version in versions(plan) {
         for warning in of_version(args, plan, version, nvlink)? {
             if !warnings.contains(&warning) {

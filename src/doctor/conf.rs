@@ -294,7 +294,7 @@ impl Applying {
         }
         for (line, finding) in findings {
             let status = if finding.severity == Severity::Error { Status::Fault } else { Status::Warning };
-            let message = format!("{}: {}", finding.variable, finding.message);
+            let message = finding.to_string();
             let more = if value(&finding).is_some() { None } else { finding.help };
             add(line, status, message, write(line).or(more));
         }

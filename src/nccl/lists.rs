@@ -272,13 +272,13 @@ fn names(value: &str, function: &Function) -> bool {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { word, since: Some(since) } => write!(f, "`{word}` exists since {since}"),
-            Self::Unknown { word, .. } if word.trim() != word => write!(f, "`{word}` has a blank, which counts"),
-            Self::Unknown { word, .. } => write!(f, "`{word}` is no name"),
-            Self::UnknownFunction(name) => write!(f, "`{name}` is no collective"),
-            Self::NoFunction(entry) => write!(f, "`{entry}` names no collective: only the first entry may do without"),
-            Self::TooEarly(_) => write!(f, "collectives can be named since 2.24"),
-            Self::Unchecked(name) => write!(f, "`{name}` is not known here"),
+            Self::Unknown { word, since: Some(since) } => write!(f, "has `{word}`, which exists since {since}"),
+            Self::Unknown { word, .. } if word.trim() != word => write!(f, "has `{word}` with a blank, which counts"),
+            Self::Unknown { word, .. } => write!(f, "has `{word}`, which is no name"),
+            Self::UnknownFunction(name) => write!(f, "has `{name}`, which is no collective"),
+            Self::NoFunction(entry) => write!(f, "has `{entry}` without a collective, as only the first entry may"),
+            Self::TooEarly(_) => write!(f, "names a collective, which it can since 2.24"),
+            Self::Unchecked(name) => write!(f, "has `{name}`, which is not known here"),
         }
     }
 }
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(on("CollNet", "2.19.3"), []);
         assert_eq!(on("^Ring", "2.8.4"), [Algorithm::Tree, Algorithm::CollNetDirect]);
         let fault = &algorithms("PAT", "2.21.5".parse().ok()).faults[0];
-        assert_eq!(fault.to_string(), "`PAT` exists since 2.23.0");
+        assert_eq!(fault.to_string(), "has `PAT`, which exists since 2.23.0");
         assert!(algorithms("COLLNET_DIRECT", NEW).refused, "the log's spelling");
         assert!(!algorithms("AllReduce_AGxLL_R", "2.32.3".parse().ok()).refused);
         assert!(algorithms("AllReduce_AGxLL_R", NEW).refused);

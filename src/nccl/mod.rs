@@ -10,6 +10,7 @@ pub mod number;
 pub mod profiler;
 pub mod register;
 pub mod shm;
+pub mod unset;
 pub mod version;
 pub mod words;
 

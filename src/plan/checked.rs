@@ -92,7 +92,7 @@ pub fn refuse_errors(findings: Vec<SetFinding>) -> Result<Vec<SetFinding>> {
 impl fmt::Display for SetFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sets = units::sets(&self.sets);
-        write!(f, "{sets}: {} {}", self.finding.variable, self.finding.message)?;
+        write!(f, "{sets}: {}", self.finding)?;
         self.finding.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
     }
 }

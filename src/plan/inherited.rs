@@ -3,16 +3,20 @@
 use super::env_set::EnvSet;
 use super::environment::{Environment, Origin};
 use crate::nccl::catalogue::{self, ReadAt};
+use crate::nccl::unset;
+use crate::nccl::version::NcclVersion;
 use crate::units;
 
 /// Variables that are named; the report's head has them all.
 const NAMED: usize = 3;
 
-/// What is to be said of a plan whose sets have these environments, the baseline first.
+/// What is to be said of a plan whose sets have these environments, the baseline first, and which uses these releases.
 #[must_use]
-pub fn warnings(sets: &[(&EnvSet, &Environment)]) -> Vec<String> {
+pub fn warnings(sets: &[(&EnvSet, &Environment)], releases: &[Option<NcclVersion>]) -> Vec<String> {
     let Some(((baseline, under), others)) = sets.split_first() else { return Vec::new() };
-    let inherited: Vec<String> = under.nccl().filter(acts).map(|(name, value, _)| format!("{name}={value}")).collect();
+    let counts = |name: &str, value: &str| releases.iter().any(|release| unset::why(name, value, *release).is_none());
+    let acting = under.nccl().filter(acts).filter(|(name, value, _)| counts(name, value));
+    let inherited: Vec<String> = acting.map(|(name, value, _)| format!("{name}={value}")).collect();
     if inherited.is_empty() {
         return Vec::new();
     }
@@ -60,8 +64,10 @@ mod tests {
         };
         let sets: Vec<EnvSet> = [EnvSet::baseline()].into_iter().chain(sets.iter().map(set)).collect();
         let layered: Vec<_> = sets.iter().map(|set| under.clone().layer(&set.vars, Origin::Set)).collect();
-        warnings(&sets.iter().zip(&layered).collect::<Vec<_>>())
+        warnings(&sets.iter().zip(&layered).collect::<Vec<_>>(), &[Some(RELEASE)])
     }
+
+    const RELEASE: NcclVersion = NcclVersion::new(2, 28, 3);
 
     #[test]
     fn inherited_variables_are_part_of_the_default_which_is_said_in_a_line() {
@@ -82,6 +88,16 @@ mod tests {
         let plain = [("NCCL_DEBUG", "INFO"), ("NCCL_VERSION", "2.28.3"), ("NCCL_PROFILER_PLUGIN", "x.so")];
         assert_eq!(said(&plain, &[], &[]), [] as [String; 0]);
         assert_eq!(said(&[("NCCL_PROTO", "LL")], &[("NCCL_PROTO", "LL")], &[]), [] as [String; 0]);
+    }
+
+    #[test]
+    fn values_that_stand_for_no_setting_make_no_other_default_unless_a_release_takes_them_otherwise() {
+        let none = [("NCCL_PROTO", ""), ("NCCL_NTHREADS", "-2")];
+        assert_eq!(said(&none, &[], &[]), [] as [String; 0]);
+        let inherited = none.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (set, under) = (EnvSet::baseline(), Environment::inherit(inherited, false));
+        let all = warnings(&[(&set, &under)], &[Some(RELEASE), Some(NcclVersion::new(2, 23, 4))]);
+        assert!(all[0].contains("it inherits NCCL_PROTO=;"), "{all:?}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::nccl::catalogue::{self, Kind};
 use crate::nccl::is_variable;
 use crate::nccl::levels::PathLevel;
 use crate::nccl::number::strtoll;
+use crate::nccl::unset;
 use crate::nccl::version::NcclVersion;
 use crate::plan::environment::Origin;
 
@@ -235,39 +236,11 @@ fn is_number(name: &str) -> bool {
     matches!(kind, Some(Kind::Integer { .. } | Kind::Switch(_) | Kind::Exact1))
 }
 
-/// Variables of which NCCL takes -2 as not set (`NCCL_PARAM` of `src/`, the same in tags 2.21.5 and 2.28.3).
-const UNSET: [&str; 18] = [
-    "NCCL_BUFFSIZE",
-    "NCCL_CUMEM_ENABLE",
-    "NCCL_IB_ADAPTIVE_ROUTING",
-    "NCCL_LL128_BUFFSIZE",
-    "NCCL_LL128_NTHREADS",
-    "NCCL_LL_BUFFSIZE",
-    "NCCL_MAX_NCHANNELS",
-    "NCCL_MAX_NRINGS",
-    "NCCL_MIN_NCHANNELS",
-    "NCCL_MIN_NRINGS",
-    "NCCL_NET_GDR_READ",
-    "NCCL_NET_OVERHEAD",
-    "NCCL_NET_SHARED_BUFFERS",
-    "NCCL_NSOCKS_PERTHREAD",
-    "NCCL_NTHREADS",
-    "NCCL_NVLSTREE_MAX_CHUNKSIZE",
-    "NCCL_P2P_READ_ENABLE",
-    "NCCL_SOCKET_NTHREADS",
-];
-
 /// A value that stands for no setting: nothing, or what NCCL takes anyway.
 fn no_setting(look: &Look) -> Option<Outcome> {
     let Asked { name, value, .. } = look.asked;
-    // Up to 2.23 an empty list of algorithms or protocols names none.
-    let lists = matches!(name.as_str(), "NCCL_ALGO" | "NCCL_PROTO");
-    let none = lists && look.version().is_some_and(|version| !version.at_least(2, 24));
-    if value.is_empty() && !none {
-        return Some(Outcome::new(State::NoEffectHere, "NCCL takes an empty value as not set"));
-    }
-    if UNSET.contains(&name.as_str()) && strtoll(value).value == -2 {
-        return Some(Outcome::new(State::NoEffectHere, "NCCL takes -2 as not set"));
+    if let Some(why) = unset::why(name, value, look.version()) {
+        return Some(Outcome::new(State::NoEffectHere, why));
     }
     let variable = catalogue::get(name)?;
     let default = variable.default.as_deref().filter(|_| is_number(name)).map(strtoll)?;

@@ -53,9 +53,15 @@ fn lines_that_lose_or_spoil_their_setting_are_shown_as_they_should_be() {
 
 #[test]
 fn values_that_nccl_misreads_are_shown_with_the_line_to_write() {
-    line("NCCL_BUFFSIZE=16M", MIDDLE, Status::Fault, "NCCL reads `16M` as 16", "write NCCL_BUFFSIZE=16777216");
-    line("NCCL_P2P_LEVEL=sys", MIDDLE, Status::Fault, "is no path level", "write NCCL_P2P_LEVEL=SYS");
-    line("NCCL_P2P_DISABLE=true", MIDDLE, Status::Fault, "only the number 1 counts", "write NCCL_P2P_DISABLE=1");
+    line("NCCL_BUFFSIZE=16M", MIDDLE, Status::Fault, "is read as 16, not `16M`", "write NCCL_BUFFSIZE=16777216");
+    line("NCCL_P2P_LEVEL=sys", MIDDLE, Status::Fault, "has no path level `sys`", "write NCCL_P2P_LEVEL=SYS");
+    line(
+        "NCCL_P2P_DISABLE=true",
+        MIDDLE,
+        Status::Fault,
+        "counts as set when it is the number 1 alone",
+        "write NCCL_P2P_DISABLE=1",
+    );
     line("NCCL_PROTO=LL,Simpel", MIDDLE, Status::Fault, "Simpel", "");
     // The line is wrong, and so is its value: both are said.
     let found = lines("export NCCL_BUFFSIZE=16M", MIDDLE);

@@ -60,7 +60,7 @@ fn environment(facts: &Facts) -> Check {
         () => Check::ok(name, "no NCCL_ variable is set"),
     };
     for finding in findings {
-        check.evidence.push(format!("{}: {}", finding.variable, finding.message));
+        check.evidence.push(finding.to_string());
         check.next.extend(finding.help.map(|help| format!("{}: {help}", finding.variable)));
     }
     check

@@ -139,7 +139,7 @@ fn values(check: &mut Check, facts: &Facts) {
     for finding in check::check(&settings, &context) {
         let status = if finding.severity == Severity::Error { Status::Fault } else { Status::Warning };
         check.status = check.status.max(status);
-        check.evidence.push(format!("{}: {}", finding.variable, finding.message));
+        check.evidence.push(finding.to_string());
         check.next.extend(finding.help.map(|help| format!("{}: {help}", finding.variable)));
     }
 }

@@ -288,7 +288,7 @@ fn variables(
     for finding in check::check(&settings, &Context { version, allow_unknown: true, facts: &UnknownBox }) {
         let status = if finding.severity == Severity::Error { Status::Fault } else { Status::Warning };
         check.status = check.status.max(status);
-        check.evidence.push(format!("{}: {}", finding.variable, finding.message));
+        check.evidence.push(finding.to_string());
         check.next.extend(finding.help.map(|help| format!("{}: {help}", finding.variable)));
     }
     check

@@ -3,6 +3,7 @@
 //! An error is what NCCL would ignore or misread, mostly in silence; a warning what is legal but useless or dangerous. What
 //! only the box can tell comes in through [`BoxFacts`].
 
+use std::fmt;
 use std::path::Path;
 
 use super::catalogue::{self, Variable};
@@ -45,10 +46,16 @@ pub struct Finding {
     pub variable: String,
     /// Where its value comes from.
     pub origin: String,
-    /// What is wrong.
+    /// What is wrong, as the name of the variable goes on.
     pub message: String,
     /// What to write instead, or what to know.
     pub help: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.variable, self.message)
+    }
 }
 
 /// What is checked against.
@@ -164,7 +171,7 @@ fn unknown(name: &str, context: &Context) -> Vec<Fault> {
     if catalogue::is_later(name) {
         let too_old = context.version.is_some_and(|version| !version.at_least(2, 31));
         return vec![match context.version {
-            Some(version) if too_old => Fault::error(format!("NCCL {version} does not read it; 2.32.3 has it")),
+            Some(version) if too_old => Fault::error(format!("is not read by NCCL {version}; 2.32.3 has it")),
             _ => Fault::warning("is read by NCCL 2.32.3, but what it takes is not known here: not checked"),
         }];
     }
@@ -189,7 +196,7 @@ fn not_in_version(variable: &Variable, version: Option<NcclVersion>) -> Vec<Faul
         (_, Some(until)) => format!("{until} was the last that did"),
         _ => return Vec::new(),
     };
-    let message = format!("NCCL {version} does not read it: {bounds}");
+    let message = format!("is not read by NCCL {version}: {bounds}");
     // Without it more ranks than GPUs fail aloud: nothing is spoilt in silence.
     let loud = variable.name == "NCCL_MULTI_RANK_GPU_ENABLE";
     let fault = if loud { Fault::warning(message) } else { Fault::error(message) };

@@ -42,10 +42,17 @@ fn settings(text: &str) -> Vec<Setting> {
 fn on_box(text: &str, version: &str, facts: &dyn BoxFacts) -> Vec<String> {
     let context = Context { version: version.parse().ok(), allow_unknown: false, facts };
     let shown = |finding: Finding| {
-        let help = finding.help.map(|help| format!(" ({help})")).unwrap_or_default();
-        format!("{:?} {}: {}{help}", finding.severity, finding.variable, finding.message)
+        let help = finding.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{:?} {finding}{help}", finding.severity)
     };
-    check(&settings(text), &context).into_iter().map(shown).collect()
+    check(&settings(text), &context).into_iter().inspect(reads_on).map(shown).collect()
+}
+
+/// A message goes on where the variable's name stops.
+#[track_caller]
+fn reads_on(finding: &Finding) {
+    let first = finding.message.split(' ').next().unwrap();
+    assert!(first.ends_with('s') && first.chars().all(|c| c.is_ascii_lowercase()), "{finding}");
 }
 
 fn found(text: &str, version: &str) -> Vec<String> {
@@ -63,7 +70,7 @@ fn one(text: &str, version: &str) -> String {
 fn the_built_in_set_is_legal_and_its_buffer_size_useless() {
     let set = "NCCL_PROTO=LL|NCCL_ALGO=Ring|NCCL_P2P_LEVEL=SYS|NCCL_MAX_NCHANNELS=16|NCCL_BUFFSIZE=16777216|NCCL_NTHREADS=512";
     for version in ["2.8.4", "2.21.5", "2.28.3", "2.32.3", ""] {
-        let message = "Warning NCCL_BUFFSIZE: has no effect: it acts on Simple only, which the other settings turn off";
+        let message = "Warning NCCL_BUFFSIZE has no effect: it acts on Simple only, which the other settings turn off";
         assert_eq!(one(set, version), message);
     }
 }
@@ -86,21 +93,22 @@ fn every_recorded_bad_value_is_caught_unless_its_version_takes_it() {
 fn numbers_with_units_are_errors_that_name_the_number() {
     assert_eq!(
         one("NCCL_BUFFSIZE=4M", "2.28.3"),
-        "Error NCCL_BUFFSIZE: NCCL reads `4M` as 4: it knows no units (write 4194304)"
+        "Error NCCL_BUFFSIZE is read as 4, not `4M`: NCCL knows no units (write 4194304)"
     );
     assert!(
-        one("NCCL_BUFFSIZE=abc", "2.28.3").starts_with("Error NCCL_BUFFSIZE: `abc` is no number: NCCL reads it as 0")
+        one("NCCL_BUFFSIZE=abc", "2.28.3").starts_with("Error NCCL_BUFFSIZE is `abc`, no number: NCCL reads it as 0")
     );
     assert!(one("NCCL_BUFFSIZE=4", "2.21.5").contains("may crash"));
     assert!(one("NCCL_BUFFSIZE=99999999999999999999", "2.28.3").contains("keeps its default"));
     assert!(
-        one("NCCL_BUFFSIZE=0100000000", "2.28.3").starts_with("Warning NCCL_BUFFSIZE: a leading zero makes it octal")
+        one("NCCL_BUFFSIZE=0100000000", "2.28.3")
+            .starts_with("Warning NCCL_BUFFSIZE is read as 16777216: a leading zero")
     );
     assert!(one("NCCL_BUFFSIZE=8388608 # big", "2.28.3").starts_with("Warning"));
     assert_eq!(found("NCCL_BUFFSIZE=0x800000", "2.28.3"), [""; 0]);
     assert_eq!(
         one("NCCL_NTHREADS=100", "2.28.3"),
-        "Error NCCL_NTHREADS: 100 is no multiple of 32: NCCL takes its maximum, 512"
+        "Error NCCL_NTHREADS is 100, no multiple of 32: NCCL takes its maximum, 512"
     );
     assert!(one("NCCL_NTHREADS=1024", "2.28.3").starts_with("Warning"));
     assert!(one("NCCL_NTHREADS=", "2.28.3").contains("not set"));
@@ -108,16 +116,19 @@ fn numbers_with_units_are_errors_that_name_the_number() {
 
 #[test]
 fn switches_and_levels_take_what_nccl_takes() {
-    assert!(one("NCCL_P2P_DISABLE=true", "2.28.3").starts_with("Error NCCL_P2P_DISABLE: only the number 1 counts"));
+    assert!(
+        one("NCCL_P2P_DISABLE=true", "2.28.3")
+            .starts_with("Error NCCL_P2P_DISABLE counts as set when it is the number 1 alone")
+    );
     assert_eq!(found("NCCL_P2P_DISABLE=1|NCCL_SHM_DISABLE=0", "2.28.3"), [""; 0]);
     assert_eq!(
         one("NCCL_CUMEM_ENABLE=yes", "2.28.3"),
-        "Error NCCL_CUMEM_ENABLE: `yes` is no number: NCCL reads it as 0 (write 1)"
+        "Error NCCL_CUMEM_ENABLE is `yes`, no number: NCCL reads it as 0 (write 1)"
     );
     assert!(one("NCCL_CUMEM_ENABLE=7", "2.28.3").starts_with("Warning"));
     assert!(one("NCCL_P2P_LEVEL=sys", "2.28.3").ends_with("(write SYS)"));
     assert!(one("NCCL_P2P_LEVEL=NODE", "2.28.3").contains("nvidia-smi's NODE is PHB here"));
-    assert!(one("NCCL_P2P_LEVEL=3", "2.28.3").ends_with("this one means PHB"));
+    assert!(one("NCCL_P2P_LEVEL=3", "2.28.3").ends_with("as old scripts have it: PHB"));
     assert!(one("NCCL_P2P_LEVEL=C2C", "2.21.5").starts_with("Error"));
     assert_eq!(found("NCCL_P2P_LEVEL=C2C", "2.28.3"), [""; 0]);
     assert_eq!(found("NCCL_SET_THREAD_NAME=true", "2.30.7"), [""; 0]);
@@ -127,12 +138,12 @@ fn switches_and_levels_take_what_nccl_takes() {
 #[test]
 fn lists_are_checked_by_version() {
     let early = found("NCCL_ALGO=allreduce:ring", "2.23.4");
-    assert!(early[0].contains("collectives can be named since 2.24: NCCL drops it in silence"));
-    assert_eq!(early[1..], ["Error NCCL_ALGO: leaves nothing usable: NCCL takes Tree and Ring instead"]);
+    assert!(early[0].contains("names a collective, which it can since 2.24: NCCL drops it in silence"));
+    assert_eq!(early[1..], ["Error NCCL_ALGO leaves nothing usable: NCCL takes Tree and Ring instead"]);
     assert_eq!(found("NCCL_ALGO=allreduce:ring", "2.24.3"), [""; 0]);
     assert_eq!(
         one("NCCL_ALGO=ring;tree", "2.28.3"),
-        "Error NCCL_ALGO: `tree` names no collective: only the first entry may do without: the communicator's \
+        "Error NCCL_ALGO has `tree` without a collective, as only the first entry may: the communicator's \
          initialisation fails (separate words by commas, collectives by semicolons: ring,tree;broadcast:ring)"
     );
     assert!(one("NCCL_PROTO=LL, Simple", "2.28.3").contains("without blanks"));
@@ -156,17 +167,15 @@ fn ll128_without_nvlink_is_a_warning_also_by_exclusion() {
 
 #[test]
 fn variables_that_spoil_each_other_are_told() {
-    assert!(
-        one("NCCL_P2P_DISABLE=1|NCCL_P2P_LEVEL=SYS", "2.28.3").starts_with("Warning NCCL_P2P_LEVEL: is never read")
-    );
+    assert!(one("NCCL_P2P_DISABLE=1|NCCL_P2P_LEVEL=SYS", "2.28.3").starts_with("Warning NCCL_P2P_LEVEL is never read"));
     assert!(one("NCCL_MAX_NCHANNELS=8|NCCL_MAX_CTAS=4", "2.28.3").contains("the lower wins"));
     assert!(
-        one("NCCL_MIN_NCHANNELS=8|NCCL_MAX_NCHANNELS=4", "2.28.3").starts_with("Error NCCL_MIN_NCHANNELS: 8 is above")
+        one("NCCL_MIN_NCHANNELS=8|NCCL_MAX_NCHANNELS=4", "2.28.3").starts_with("Error NCCL_MIN_NCHANNELS is 8, above")
     );
     assert!(one("NCCL_MIN_NCHANNELS=8|NCCL_MAX_NCHANNELS=4", "2.28.3").contains("makes both 8"), "the minimum wins");
     assert!(one("NCCL_MIN_CTAS=8|NCCL_MAX_CTAS=4", "2.28.3").contains("makes both 4"), "the maximum wins");
-    assert!(one("NCCL_MAX_NCHANNELS=128", "2.28.3").contains("takes 64"));
-    assert!(one("NCCL_MAX_CTAS=64", "2.24.3").contains("takes 32"));
+    assert!(one("NCCL_MAX_NCHANNELS=128", "2.28.3").contains("is taken as 64"));
+    assert!(one("NCCL_MAX_CTAS=64", "2.24.3").contains("is taken as 32"));
     assert!(one("NCCL_P2P_DISABLE=1|NCCL_SHM_DISABLE=1", "2.28.3").contains("only the network"));
     assert!(one("NCCL_LL128_NTHREADS=320|NCCL_PROTO=LL", "2.28.3").contains("acts on LL128 only"));
     assert!(one("NCCL_NTHREADS=256|NCCL_ALGO=Tree|NCCL_PROTO=Simple", "2.28.3").contains("ring Simple only"));
@@ -177,7 +186,7 @@ fn variables_that_spoil_each_other_are_told() {
 fn names_and_versions_are_checked() {
     assert!(one("NCCL_BUFSIZE=4194304", "2.28.3").ends_with("(did you mean NCCL_BUFFSIZE?)"));
     assert!(one("nccl_proto=LL", "2.28.3").contains("names are upper case"));
-    assert!(one("NCCL_VERSION=2.28.3", "2.28.3").starts_with("Warning NCCL_VERSION: is not read by NCCL"));
+    assert!(one("NCCL_VERSION=2.28.3", "2.28.3").starts_with("Warning NCCL_VERSION is not read by NCCL"));
     assert!(one("NCCL_MAX_CTAS=8", "2.16.5").contains("it came with 2.17.0"));
     assert!(one("NCCL_SHM_USE_CUDA_MEMCPY=1", "2.32.3").contains("2.30.4 was the last that did"));
     assert!(one("NCCL_MULTI_RANK_GPU_ENABLE=1", "2.28.3").starts_with("Warning"));
@@ -186,7 +195,7 @@ fn names_and_versions_are_checked() {
             && one("NCCL_PAT_NDIMS=1", "2.28.3").starts_with("Error")
     );
     assert_eq!(found("CUDA_VISIBLE_DEVICES=0|PATH=/bin", "2.28.3"), [""; 0]);
-    assert_eq!(one("PROTO=LL", "2.28.3"), "Error PROTO: is no variable of NCCL (did you mean NCCL_PROTO?)");
+    assert_eq!(one("PROTO=LL", "2.28.3"), "Error PROTO is no variable of NCCL (did you mean NCCL_PROTO?)");
     assert!(one("NCCL_CTA_POLICY=EFFICIENCY", "2.28.3").starts_with("Error"), "words came with 2.29");
     assert_eq!(found("NCCL_CTA_POLICY=EFFICIENCY|NCCL_DEBUG=WARN", "2.29.2"), [""; 0]);
     let context = Context { version: None, allow_unknown: true, facts: &UnknownBox };
@@ -200,12 +209,15 @@ fn what_the_box_lacks_is_an_error() {
     let facts = Box { files: vec!["/etc/topo.xml", "/tmp"], nvlink: None };
     let on = |text: &str| on_box(text, "2.28.3", &facts);
     assert_eq!(on("NCCL_TOPO_FILE=/etc/topo.xml|NCCL_GRAPH_DUMP_FILE=/tmp/graph.xml"), [""; 0]);
-    assert_eq!(on("NCCL_GRAPH_FILE=/no.xml"), ["Error NCCL_GRAPH_FILE: /no.xml is not there"]);
-    assert_eq!(on("NCCL_TOPO_DUMP_FILE=/nowhere/t.xml"), ["Error NCCL_TOPO_DUMP_FILE: /nowhere is not there"]);
+    assert_eq!(on("NCCL_GRAPH_FILE=/no.xml"), ["Error NCCL_GRAPH_FILE names /no.xml, which is not there"]);
+    assert_eq!(
+        on("NCCL_TOPO_DUMP_FILE=/nowhere/t.xml"),
+        ["Error NCCL_TOPO_DUMP_FILE names /nowhere, which is not there"]
+    );
     assert!(on("NCCL_TOPO_FILE=~/topo.xml")[0].contains("does not expand"));
     assert_eq!(
         on("NCCL_SOCKET_IFNAME=eth9"),
-        ["Error NCCL_SOCKET_IFNAME: no interface of this box is left by it (this box has lo, eth0)"]
+        ["Error NCCL_SOCKET_IFNAME leaves no interface of this box (this box has lo, eth0)"]
     );
     for value in ["eth", "=eth0", "^lo", "eth0,eth1", "^=docker0"] {
         assert_eq!(on(&format!("NCCL_SOCKET_IFNAME={value}")), [""; 0], "{value}");
@@ -227,7 +239,7 @@ fn words_and_flags_are_checked_by_version() {
     assert_eq!(on_box("NCCL_CTA_POLICY=efficiency", "2.29.2", &UnknownBox), [""; 0]);
     let several = Setting { name: "NCCL_CTA_POLICY".into(), value: "EFFICIENCY|FAST".into(), origin: String::new() };
     let context = Context { version: None, allow_unknown: false, facts: &UnknownBox };
-    assert!(check(&[several], &context)[0].message.contains("`FAST` is unknown"));
+    assert!(check(&[several], &context)[0].message.contains("names `FAST`, which is unknown"));
     assert!(on_box("NCCL_DEBUG_FILE=/dev/stderr", "2.28.3", &UnknownBox)[0].contains("no effect without NCCL_DEBUG"));
 }
 

@@ -127,7 +127,7 @@ fn channels(set: &Set) -> Vec<Finding> {
         {
             // `copyChannels` of `connect.cc` goes up to the minimum, `envConfigOverride` of `init.cc` down to the maximum.
             let wins = if min.ends_with("_CTAS") { most } else { least };
-            findings.push(Fault::error(format!("{least} is above {max}={most}: NCCL makes both {wins}")).of(setting));
+            findings.push(Fault::error(format!("is {least}, above {max}={most}: NCCL makes both {wins}")).of(setting));
         }
     }
     let twice = [

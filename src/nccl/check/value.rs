@@ -66,10 +66,10 @@ fn list<T: Clone + PartialEq>(list: &List<T>, version: Option<NcclVersion>) -> V
 fn level(value: &str, version: Option<NcclVersion>) -> Vec<Fault> {
     if let Some(level) = PathLevel::read(value, version) {
         let number = level.name() != value;
-        let fault = || Fault::warning(format!("numbers are kept for old scripts: this one means {level}"));
+        let fault = || Fault::warning(format!("is a number, as old scripts have it: {level}"));
         return number.then(fault).into_iter().collect();
     }
-    let fault = Fault::error(format!("`{value}` is no path level: NCCL ignores it in silence and decides itself"));
+    let fault = Fault::error(format!("has no path level `{value}`: NCCL ignores it in silence and decides itself"));
     let upper = value.trim().to_uppercase();
     vec![match upper.as_str() {
         "NODE" => fault.help("nvidia-smi's NODE is PHB here, or SYS"),
@@ -95,7 +95,7 @@ fn integer(
     let cap = if version.is_some_and(|version| !version.at_least(2, 25)) { 32 } else { 64 };
     match number {
         n if channels && n > cap => {
-            faults.push(Fault::warning(format!("NCCL has {cap} channels at most and takes {cap}")))
+            faults.push(Fault::warning(format!("is taken as {cap}: NCCL has no more channels")))
         }
         n if variable.name == "NCCL_BUFFSIZE" && n < 1024 => {
             let message = "is too small for the eight steps of a buffer: NCCL does not check it and may crash";
@@ -103,16 +103,16 @@ fn integer(
         }
         n if min.is_some_and(|min| n < min) => {
             let min = min.unwrap_or_default();
-            faults.push(Fault::warning(format!("{n} is below {min}, the least that makes sense")));
+            faults.push(Fault::warning(format!("is {n}, below {min}, the least that makes sense")));
         }
         n if max.is_some_and(|max| n > max) => {
             let max = max.unwrap_or_default();
-            faults.push(Fault::warning(format!("{n} is above {max}, the most that NCCL takes")));
+            faults.push(Fault::warning(format!("is {n}, above {max}, the most that NCCL takes")));
         }
         n => {
             if let Some(step) = step.filter(|step| *step > 0 && n % step != 0) {
                 let max = max.unwrap_or_default();
-                faults.push(Fault::error(format!("{n} is no multiple of {step}: NCCL takes its maximum, {max}")));
+                faults.push(Fault::error(format!("is {n}, no multiple of {step}: NCCL takes its maximum, {max}")));
             }
         }
     }
@@ -125,21 +125,21 @@ fn as_number(value: &str) -> Vec<Fault> {
     let read = number.value;
     if !number.digits {
         return vec![
-            Fault::error(format!("`{value}` is no number: NCCL reads it as 0")).help("write a number without unit"),
+            Fault::error(format!("is `{value}`, no number: NCCL reads it as 0")).help("write a number without unit"),
         ];
     }
     if number.overflow {
-        return vec![Fault::error(format!("`{value}` does not fit: NCCL keeps its default"))];
+        return vec![Fault::error(format!("is `{value}`, which does not fit: NCCL keeps its default"))];
     }
     let rest = number.rest.trim();
     if rest.is_empty() && !number.rest.is_empty() {
         return vec![Fault::warning(format!("has blanks at its end; NCCL reads {read}"))];
     }
     if rest.starts_with('#') {
-        return vec![Fault::warning(format!("NCCL reads {read} and passes over `{rest}`"))];
+        return vec![Fault::warning(format!("is read as {read}: NCCL passes over `{rest}`"))];
     }
     if !rest.is_empty() {
-        let fault = Fault::error(format!("NCCL reads `{value}` as {read}: it knows no units"));
+        let fault = Fault::error(format!("is read as {read}, not `{value}`: NCCL knows no units"));
         let shift = match rest.to_ascii_uppercase().as_str() {
             "K" | "KB" | "KIB" => Some(10),
             "M" | "MB" | "MIB" => Some(20),
@@ -154,7 +154,7 @@ fn as_number(value: &str) -> Vec<Fault> {
     }
     let digits = value.trim_start().trim_start_matches(['-', '+']);
     if digits.len() > 1 && digits.starts_with('0') && !digits[1..].starts_with(['x', 'X']) {
-        return vec![Fault::warning(format!("a leading zero makes it octal: NCCL reads {read}"))];
+        return vec![Fault::warning(format!("is read as {read}: a leading zero makes it octal"))];
     }
     Vec::new()
 }
@@ -171,7 +171,7 @@ fn switch(value: &str, values: &[i64]) -> Vec<Fault> {
         return Vec::new();
     }
     let values: Vec<_> = values.iter().map(i64::to_string).collect();
-    vec![Fault::warning(format!("{number} stands for nothing here: values are {}", values.join(", ")))]
+    vec![Fault::warning(format!("is {number}, which stands for nothing here: values are {}", values.join(", ")))]
 }
 
 fn exact1(value: &str) -> Vec<Fault> {
@@ -180,7 +180,7 @@ fn exact1(value: &str) -> Vec<Fault> {
             Vec::new()
         }
         number if number.value == 1 => as_number(value),
-        _ => vec![Fault::error("only the number 1 counts: NCCL takes this as not set").help("write 1")],
+        _ => vec![Fault::error("counts as set when it is the number 1 alone").help("write 1")],
     }
 }
 
@@ -207,8 +207,9 @@ fn words(
         |word: &Word, part: &str| if ignore_case { word.text.eq_ignore_ascii_case(part) } else { word.text == part };
     let unknown = |part: &&&str| !of.iter().any(|word| same(word, part) && word.known_in(version));
     let shown = of.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(", ");
-    let fault =
-        |part: &&str| Fault::error(format!("`{part}` is unknown: NCCL ignores it")).help(format!("values are {shown}"));
+    let fault = |part: &&str| {
+        Fault::error(format!("names `{part}`, which is unknown: NCCL ignores it")).help(format!("values are {shown}"))
+    };
     parts.iter().filter(unknown).map(fault).collect()
 }
 
@@ -220,14 +221,16 @@ fn flags(value: &str, of: &[Word], version: Option<NcclVersion>) -> Vec<Fault> {
     let unknown =
         parts.filter(|part| !of.iter().any(|word| word.text.eq_ignore_ascii_case(part) && word.known_in(version)));
     let then = if typed { "NCCL ignores the whole value" } else { "NCCL ignores the word" };
-    unknown.map(|part| Fault::error(format!("`{part}` is unknown: {then}"))).collect()
+    unknown.map(|part| Fault::error(format!("names `{part}`, which is unknown: {then}"))).collect()
 }
 
 fn names(value: &str, present: Option<Vec<String>>, what: &str) -> Vec<Fault> {
     let (excluded, list) = value.strip_prefix('^').map_or((false, value), |rest| (true, rest));
     let (exact, list) = list.strip_prefix('=').map_or((false, list), |rest| (true, rest));
     if let Some(part) = list.split(',').find(|part| part.trim() != *part) {
-        return vec![Fault::error(format!("`{part}` has a blank, which counts")).help("write the list without blanks")];
+        return vec![
+            Fault::error(format!("names `{part}` with a blank, which counts")).help("write the list without blanks"),
+        ];
     }
     let Some(present) = present else { return Vec::new() };
     // A port can follow the name.
@@ -238,20 +241,17 @@ fn names(value: &str, present: Option<Vec<String>>, what: &str) -> Vec<Fault> {
     if left > 0 {
         return Vec::new();
     }
-    vec![
-        Fault::error(format!("no {what} of this box is left by it"))
-            .help(format!("this box has {}", present.join(", "))),
-    ]
+    vec![Fault::error(format!("leaves no {what} of this box")).help(format!("this box has {}", present.join(", ")))]
 }
 
 fn file(value: &str, facts: &dyn BoxFacts, written: bool) -> Vec<Fault> {
     if value.starts_with('~') {
-        return vec![Fault::error("NCCL does not expand `~`").help("write the whole path")];
+        return vec![Fault::error("begins with `~`, which NCCL does not expand").help("write the whole path")];
     }
     let path = Path::new(value);
     let needed = if written { path.parent().filter(|parent| !parent.as_os_str().is_empty()) } else { Some(path) };
     match needed.map(|needed| (needed, facts.exists(needed))) {
-        Some((needed, Some(false))) => vec![Fault::error(format!("{} is not there", needed.display()))],
+        Some((needed, Some(false))) => vec![Fault::error(format!("names {}, which is not there", needed.display()))],
         _ => Vec::new(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::general;
 use super::look::Look;
+use crate::nccl::unset::UNSET;
 use crate::nccl::words::{Protocol, Transport};
 use crate::proof::ranks::{Finding, Outcome};
 use crate::proof::read::BufferRead;
@@ -12,8 +13,6 @@ const CONTROL: i64 = 4096;
 /// Buffers of LL and LL128 when nothing is set (`src/init.cc`).
 const LL: i64 = 524_288;
 const LL128: i64 = 4_915_200;
-/// NCCL takes it as not set.
-const UNSET: i64 = -2;
 
 /// `NCCL_BUFFSIZE`, of Simple. A connection has the buffers of all protocols in one piece (`src/transport/shm.cc`).
 pub(super) fn size(look: &Look) -> Outcome {
