@@ -363,9 +363,13 @@ impl Journal {
     }
 
     fn damaged(&self, offset: u64, what: &str) -> Error {
-        Error::usage(format!("{} is damaged at byte {offset}: {what}", self.path.display())).help(format!(
-            "the visits before it are whole: `head -c {offset}` keeps them, and `--resume` makes the others again"
-        ))
+        let help = match offset {
+            0 => "without its header it cannot be gone on with: begin a new run".to_owned(),
+            _ => format!(
+                "the visits before it are whole: `head -c {offset}` keeps them, and `--resume` makes the others again"
+            ),
+        };
+        Error::usage(format!("{} is damaged at byte {offset}: {what}", self.path.display())).help(help)
     }
 }
 

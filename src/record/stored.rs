@@ -173,19 +173,21 @@ fn read(path: &Path, help: &str) -> Result<Run> {
     if text.len() as u64 > MAX_DOCUMENT {
         return Err(fault().help("it is larger than 1 GiB: is it the right file?"));
     }
-    let run: Run = serde_json::from_slice(&text).map_err(|error| {
-        #[derive(serde::Deserialize)]
-        struct Claimed {
-            schema: u32,
-        }
-        match serde_json::from_slice::<Claimed>(&text) {
-            Ok(Claimed { schema }) if schema != run::SCHEMA => {
-                let message = format!("{} has schema {schema}; this ncclsweep reads {}", path.display(), run::SCHEMA);
-                Error::usage(message).help("read it with the ncclsweep that wrote it")
-            }
-            _ => fault().because(error).help(help),
-        }
-    })?;
+    let run = serde_json::from_slice::<Run>(&text);
+    // A document of another schema may be readable, and mean something else.
+    #[derive(serde::Deserialize)]
+    struct Claimed {
+        schema: u32,
+    }
+    let claimed = match &run {
+        Ok(run) => Some(run.header.schema),
+        Err(_) => serde_json::from_slice::<Claimed>(&text).ok().map(|claimed| claimed.schema),
+    };
+    if let Some(schema) = claimed.filter(|schema| *schema != run::SCHEMA) {
+        let message = format!("{} has schema {schema}; this ncclsweep reads {}", path.display(), run::SCHEMA);
+        return Err(Error::usage(message).help("read it with the ncclsweep that wrote it"));
+    }
+    let run = run.map_err(|error| fault().because(error).help(help))?;
     valid::document(&run).map_err(|what| fault().because(what).help(help))?;
     Ok(run)
 }
@@ -251,6 +253,19 @@ mod tests {
         let elsewhere = folder.path().join("golden.json");
         std::fs::rename(folder.path().join("run.json"), &elsewhere).unwrap();
         assert_eq!(Stored::load(&elsewhere).unwrap().run, run);
+    }
+
+    #[test]
+    fn a_document_of_another_schema_is_refused_by_its_number_also_when_it_can_be_read() {
+        let mut run = fixture::two_sets();
+        run.header.schema = run::SCHEMA + 1;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(document::FILE);
+        for text in [serde_json::to_string(&run).unwrap(), format!("{{\"schema\": {}}}", run::SCHEMA + 1)] {
+            std::fs::write(&path, text).unwrap();
+            let error = Stored::load(&path).unwrap_err();
+            assert!(error.message().contains(&format!("has schema {}", run::SCHEMA + 1)), "{error}");
+        }
     }
 
     #[test]

@@ -85,10 +85,10 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
         }
         () if !visit.used.iter().all(|used| case(used.case)) => Err("a case that the plan does not have"),
         () if !visit.replicates.iter().all(|replicate| is_time(replicate.median_us) && is_time(replicate.mean_us)) => {
-            Err("a time that is no positive number")
+            Err("a time that no call can take")
         }
         () if !visit.replicates.iter().flat_map(|replicate| &replicate.samples_us).all(|sample| is_time(*sample)) => {
-            Err("a sample that is no positive number")
+            Err("a sample that no call can take")
         }
         () => Ok(()),
     }
@@ -133,7 +133,7 @@ pub(super) fn floor(header: &Header, floor: &Floor) -> Result<(), &'static str> 
             Err("a floor of GPUs that the plan does not have")
         }
         () if !times.chain(floor.hops.iter().flat_map(|hop| hop.runs_us.iter().copied())).all(is_time) => {
-            Err("a floor that is no positive number")
+            Err("a floor that no call can take")
         }
         () if !is_length(floor.seconds) => Err("a floor took no length of time"),
         () => Ok(()),

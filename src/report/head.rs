@@ -211,7 +211,7 @@ fn sampled(run: &Run) -> String {
         Rounds::Fixed(_) | Rounds::Auto => plural(made, "round"),
     };
     let communicators = plural(plan.communicators as usize, "communicator");
-    let seconds = (run.finished.as_second() - run.header.created.as_second()) as f64;
+    let seconds = run.finished.duration_since(run.header.created).as_secs_f64();
     if let Some(asked) = plan.soak_s {
         return format!("soak of {} · {rounds} × {communicators} per set · seed {}", duration(asked), plan.seed);
     }

@@ -111,6 +111,8 @@ fn a_header_stands_first_and_once() {
         std::fs::write(&path, text).unwrap();
         let error = Journal::open(folder.path()).unwrap_err();
         assert!(error.message().contains(told), "{error}");
+        let kept = error.next_step().is_some_and(|help| help.contains("head -c"));
+        assert_eq!(kept, told == "stands twice", "{error:?}");
     }
 }
 
