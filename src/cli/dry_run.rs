@@ -7,7 +7,7 @@ use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
 use super::draft::Draft;
 use super::exit::Exit;
-use super::{settings, terminal};
+use super::{ranks, settings, terminal};
 use crate::error::Result;
 use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
@@ -33,7 +33,8 @@ pub fn show(args: &Args, draft: Draft) -> Result<Exit> {
         .collect();
     let notes = draft.notes();
     let plan = draft.unseen_plan(libraries)?;
-    let warnings = settings::check(args, &plan, None)?;
+    let mut warnings = settings::check(args, &plan, None)?;
+    warnings.extend(ranks::warnings(&plan, false));
     if !args.quiet {
         notes.iter().for_each(terminal::note);
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));

@@ -52,11 +52,11 @@ pub(super) fn rank_env(flags: &[String], launches: &[Launch]) -> Result<Vec<Rank
     Ok(all)
 }
 
-/// What is to be said of a plan before its figures are read.
-pub(super) fn warnings(plan: &Plan) -> Vec<String> {
-    let turns = plan.oversubscribed() && plan.launches.contains(&Launch::Processes);
-    let said = "processes that share a GPU take turns on it, some milliseconds each, unless MPS runs: their figures are of \
-                these turns";
+/// What is to be said of a plan before its figures are read; `mps` is whether MPS serves its GPUs.
+pub(super) fn warnings(plan: &Plan, mps: bool) -> Vec<String> {
+    let turns = plan.oversubscribed() && plan.launches.contains(&Launch::Processes) && !mps;
+    let said = "processes that share a GPU take turns on it, some milliseconds each, and their figures are of these turns: \
+                MPS lets them run at once";
     turns.then(|| said.to_owned()).into_iter().collect()
 }
 

@@ -2,7 +2,6 @@
 //! warned of.
 
 use super::args::Sweep as Args;
-use super::ranks;
 use crate::error::Result;
 use crate::nccl::check::ThisBox;
 use crate::nccl::version::NcclVersion;
@@ -20,7 +19,6 @@ pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Ve
         true => Vec::new(),
         false => provenance::left_out().into_iter().map(left_out).collect(),
     };
-    warnings.extend(ranks::warnings(plan));
     let environments: Vec<Environment> = (0..plan.sets.len()).map(|set| asked(plan, set)).collect();
     let sets: Vec<_> = plan.sets.iter().zip(&environments).collect();
     warnings.extend(inherited::warnings(&sets, &versions(plan)));

@@ -10,7 +10,7 @@ use super::dry_run;
 use super::exit::Exit;
 use super::interrupt::Interrupt;
 use super::progress::Live;
-use super::{end, folder, hosts, settings, sizes_from, terminal};
+use super::{end, folder, hosts, ranks, settings, sizes_from, terminal};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
 use crate::impact::Step;
@@ -257,6 +257,7 @@ fn begin(
     }
     let mut setup = bench.setup(deadlines(args));
     let mut warnings = settings::check(args, &plan, bench.nvlink(&plan))?;
+    warnings.extend(ranks::warnings(&plan, bench.serves_many(&plan.devices)));
     warnings.extend(unbound(&plan, &setup));
     let mut header = bench.header(plan);
     if let Some(place) = &place {
@@ -296,7 +297,8 @@ fn resume(
         bench.check_idle(&header.plan.devices)?;
     }
     let setup = bench.setup(deadlines);
-    let warnings = settings::check(args, &header.plan, bench.nvlink(&header.plan))?;
+    let mut warnings = settings::check(args, &header.plan, bench.nvlink(&header.plan))?;
+    warnings.extend(ranks::warnings(&header.plan, bench.serves_many(&header.plan.devices)));
     Ok(Begun { folder: folder.to_owned(), setup, journal: reopened.journal, header, warnings })
 }
 

@@ -99,11 +99,22 @@ impl Bench {
         self.processes.iter().filter(|process| ours.contains(&process.gpu.as_str())).cloned().collect()
     }
 
+    /// Whether processes share these GPUs, by CUDA's numbers, through MPS: its server is then on them, started by our own look.
+    #[must_use]
+    pub fn serves_many(&self, devices: &[u32]) -> bool {
+        self.busy(devices).iter().any(is_mps)
+    }
+
     /// Fails when other processes use these GPUs, by CUDA's numbers.
     pub fn check_idle(&self, devices: &[u32]) -> Result<()> {
         let busy = self.busy(devices);
         if busy.is_empty() {
             return Ok(());
+        }
+        if busy.iter().all(is_mps) {
+            let message = "the GPUs are shared through MPS, which does not tell who else uses them";
+            return Err(Error::new(Kind::Environment, message)
+                .help("end MPS, or measure with --allow-busy when nothing else runs: the results will say so"));
         }
         let name = |process: &Process| match &process.name {
             Some(name) => format!("{} ({name})", process.pid),
@@ -247,6 +258,11 @@ pub fn choose(wanted: &Wanted) -> Result<(Vec<Found>, Vec<Found>)> {
 fn emulation(name: &str) -> Result<Emulation> {
     emulator::known_box(name)?;
     Ok(Emulation { topology: name.to_owned() })
+}
+
+/// Whether a process is the server of CUDA's Multi-Process Service, by its name as the kernel cuts it off.
+fn is_mps(process: &Process) -> bool {
+    process.name.as_deref().is_some_and(|name| name.starts_with("nvidia-cuda-mps"))
 }
 
 /// Fails when the loader took another file: it passes over one that is not for this machine, without a word.

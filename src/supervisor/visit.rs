@@ -21,7 +21,7 @@ use super::process::{LINK_FD, MEMORY_FD, Spec, WIRE_FD};
 use super::watch::Watch;
 use super::{nccl_log, provenance};
 use crate::plan::environment::{Environment, Origin};
-use crate::plan::schedule::{Arm, Measure, Plan};
+use crate::plan::schedule::{Arm, Launch, Measure, Plan};
 use crate::proof::{Read, TIMED_SUBSYSTEMS, UNTIMED_SUBSYSTEMS};
 use crate::record::visit::{At, Outcome, Visit};
 use crate::topology::CpuList;
@@ -92,8 +92,9 @@ impl Setup {
         lead_to_libraries(&mut environment, &self.library_folders[arm.library], self.emulation.as_ref());
         if plan.oversubscribed() {
             environment.set("NCCL_MULTI_RANK_GPU_ENABLE", "1", Origin::Tool);
-            // Streams that share a hardware queue wait for each other, and so do the ranks behind them (docs/measuring.md).
-            if environment.get(CONNECTIONS).is_none() {
+            // Streams of a process that share a hardware queue wait for each other, and so do the ranks behind them. MPS has too
+            // few of them for many processes that ask for more (docs/measuring.md).
+            if arm.launch == Launch::Threads && environment.get(CONNECTIONS).is_none() {
                 environment.set(CONNECTIONS, "32", Origin::Tool);
             }
         }

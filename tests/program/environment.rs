@@ -97,3 +97,24 @@ fn measuring_beside_other_processes_is_recorded_and_shown() {
     assert_eq!(pids, [4194301, 4194302]);
     assert!(ran.stdout.contains("4194301"), "{}", ran.stdout);
 }
+
+#[test]
+fn the_server_of_mps_is_named_and_under_it_nobody_takes_turns() {
+    let home = tempfile::tempdir().unwrap();
+    let server = home.path().join("nvidia-cuda-mps-server");
+    std::fs::copy("/bin/sleep", &server).unwrap();
+    let mut server = std::process::Command::new(server).arg("600").spawn().unwrap();
+    let pid = server.id().to_string();
+    let program = |arguments: &str| {
+        Program::least(arguments).env("NCCLSWEEP_EMULATE_BUSY", &pid).env("NCCLSWEEP_EMULATE_NCCL", "2.32.3")
+    };
+    let shared = "--ranks 4 --launch processes";
+    let refused = program("").run();
+    let (with, without) = (program(&format!("--allow-busy {shared}")).run(), Program::least(shared));
+    let without = without.env("NCCLSWEEP_EMULATE_NCCL", "2.32.3").run();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    refused.exits(3).tells("shared through MPS");
+    assert!(!with.stderr.contains("take turns"), "{}", with.stderr);
+    without.tells("take turns");
+}

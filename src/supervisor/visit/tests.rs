@@ -79,6 +79,14 @@ fn only_ranks_that_share_a_gpu_need_the_variable_that_allows_it() {
 }
 
 #[test]
+fn threads_that_share_a_gpu_have_hardware_queues_of_their_own_and_processes_leave_them_to_each_other() {
+    let (mut plan, setup) = (plan(), setup(&[], None));
+    plan.devices.truncate(2);
+    let queues = |launch| setup.environment(&plan, Arm { launch, ..LL }).get(CONNECTIONS).map(str::to_owned);
+    assert_eq!([Launch::Threads, Launch::Processes].map(queues), [Some("32".to_owned()), None]);
+}
+
+#[test]
 fn ranks_go_round_the_gpus_in_their_order() {
     let mut plan = plan();
     plan.devices = vec![5, 2, 7];
