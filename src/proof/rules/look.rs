@@ -141,9 +141,8 @@ impl<'a> Look<'a> {
         let Some(pairs) = pairs else {
             return Outcome::new(State::Unverified, "the log does not tell how every pair is connected");
         };
-        if pairs.is_empty() {
-            let why = if self.on_one_host() { "all ranks share one GPU" } else { "no two GPUs are in one host" };
-            return Outcome::new(State::NoEffectHere, why);
+        if let Some(none) = self.no_pair(&pairs) {
+            return none;
         }
         let of_rank = |rank: u32| {
             let sends = pairs.iter().filter(|((from, _), _)| *from == rank);
@@ -151,6 +150,12 @@ impl<'a> Look<'a> {
             found.fold(Finding::Holds, Finding::and)
         };
         self.each_rank(of_rank)
+    }
+
+    /// What that means when there is no pair of GPUs.
+    pub fn no_pair(&self, pairs: &Pairs) -> Option<Outcome> {
+        let why = if self.on_one_host() { "all ranks share one GPU" } else { "no two GPUs are in one host" };
+        pairs.is_empty().then(|| Outcome::new(State::NoEffectHere, why))
     }
 
     /// What the log tells of `rank` on every communicator; nothing when it does not tell of one.

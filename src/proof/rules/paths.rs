@@ -25,6 +25,9 @@ pub(super) fn level(look: &Look) -> Outcome {
     let Some(level) = PathLevel::read(&look.asked.value, look.version()) else {
         return Outcome::new(State::NotApplied, format!("{} is no level: NCCL ignores it", look.asked.value));
     };
+    if let Some(none) = look.pairs().and_then(|pairs| look.no_pair(&pairs)) {
+        return none;
+    }
     if level > PathLevel::Loc && all_nvlink(look) {
         return Outcome::new(State::NoEffectHere, "NVLink joins every pair, which every level but LOC allows");
     }
@@ -77,7 +80,8 @@ fn reaches(look: &Look, level: PathLevel, pair: (u32, u32)) -> Option<bool> {
 fn all_nvlink(look: &Look) -> bool {
     let (paths, ranks) = (&look.evidence.paths, look.evidence.devices.len());
     let all = ranks > 1 && paths.len() == ranks * (ranks - 1);
-    let told = all && paths.values().all(|path| matches!(path, Path::Nvl(_) | Path::Loc));
+    let joined = |path: &Path| matches!(path, Path::Nvl(_));
+    let told = all && paths.values().any(joined) && paths.values().all(|path| joined(path) || *path == Path::Loc);
     let over = |rank: &RankRead| {
         // NCCL searches a ring and a tree: where one is missing, a line was lost.
         let both = rank.graphs.iter().any(|graph| graph.is_ring()) && rank.graphs.iter().any(|graph| graph.is_tree());

@@ -159,6 +159,16 @@ fn a_level_is_judged_pair_by_pair_by_what_lies_between() {
 }
 
 #[test]
+fn on_one_gpu_no_level_matters_and_no_nvlink_is_to_blame() {
+    let mut evidence =
+        visit("", "NCCL_P2P_LEVEL=SYS").reading(&connected("P2P/direct pointer", 2, &[])).using(&ring_ll());
+    evidence.devices = vec![0, 0].into();
+    evidence.paths = Arc::new([((0, 1), Path::Loc), ((1, 0), Path::Loc)].into_iter().collect());
+    let proof = evidence.proof("NCCL_P2P_LEVEL");
+    assert_eq!((proof.state, proof.why.as_deref()), (State::NoEffectHere, Some("all ranks share one GPU")));
+}
+
+#[test]
 fn details_of_peer_connections_tell_their_variables() {
     let peer = |set: &str, via: &str| state(set, &connected(via, 2, &[]), &ring_ll());
     assert_eq!(peer("NCCL_P2P_DIRECT_DISABLE=1", "P2P/CUMEM"), State::Applied);
