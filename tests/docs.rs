@@ -1,10 +1,12 @@
 //! The documentation: every command it shows is run, on an emulated box; every link leads somewhere; every example is valid.
 
+#[path = "program/executable.rs"]
+mod executable;
 #[path = "audit/server.rs"]
 mod server;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -102,12 +104,10 @@ fn run(page: &Path) {
     fs::create_dir(&bin).unwrap();
     let tools = [("ncclsweep", STAND_IN), ("numactl", "#!/bin/sh\nshift 2\nexec \"$@\"\n")];
     for (name, text) in tools {
-        fs::write(bin.join(name), text).unwrap();
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        executable::script(&bin.join(name), text);
     }
     let server = folder.path().join("serve.sh");
-    fs::write(&server, SERVER).unwrap();
-    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::script(&server, SERVER);
     fs::create_dir(folder.path().join("lib")).unwrap();
     let emulator = Path::new(env!("CARGO_BIN_EXE_ncclsweep")).with_file_name("deps").join("libncclsweep_emulator.so");
     for name in ["libcuda.so.1", "libnccl.so.2"] {

@@ -89,18 +89,22 @@ fn wait(child: &mut Child, limit: Duration, interrupted: &dyn Fn() -> bool) -> O
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::io::Write;
     use std::time::Instant;
 
     use super::*;
 
-    /// An executable file with this text.
+    /// An executable file with this text, written by another process: what this one has open for writing, a child of another
+    /// test has too until its exec, and it cannot be started.
     fn program(text: &str) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bin/python3");
         std::fs::create_dir(folder.path().join("bin")).unwrap();
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut writer = Command::new("sh");
+        writer.args(["-c", r#"cat > "$1" && chmod 755 "$1""#, "sh"]).arg(&path).stdin(Stdio::piped());
+        let mut writer = writer.spawn().unwrap();
+        writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
         (folder, path)
     }
 

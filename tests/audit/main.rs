@@ -1,12 +1,14 @@
 //! `ncclsweep audit` and `exec`: whole programs on the emulator, started as people start servers.
 
+#[path = "../program/executable.rs"]
+mod executable;
 mod rough;
 mod server;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -242,7 +244,7 @@ fn a_plugin_that_is_set_already_stays_and_is_told() {
 fn an_executable_that_was_copied_away_finds_the_plugin_where_it_was_built() {
     let stage = Stage::new();
     let alone = stage.folder.path().join("ncclsweep");
-    fs::copy(PROGRAM, &alone).unwrap();
+    executable::copied(Path::new(PROGRAM), &alone);
     let mut command = Command::new(&alone);
     command.args(["audit", "--out", "audit", "--", "true"]).current_dir(stage.folder.path());
     let output = command.output().unwrap();

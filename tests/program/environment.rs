@@ -102,7 +102,7 @@ fn measuring_beside_other_processes_is_recorded_and_shown() {
 fn the_server_of_mps_is_named_and_under_it_nobody_takes_turns() {
     let home = tempfile::tempdir().unwrap();
     let server = home.path().join("nvidia-cuda-mps-server");
-    std::fs::copy("/bin/sleep", &server).unwrap();
+    std::os::unix::fs::symlink("/bin/sleep", &server).unwrap();
     let mut server = std::process::Command::new(server).arg("600").spawn().unwrap();
     let pid = server.id().to_string();
     let program = |arguments: &str| {

@@ -9,6 +9,7 @@ use ncclsweep::record::run::Run;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::executable::{copied, script};
 use crate::support::{OUT, Program, document, entries, executable};
 
 const ARGUMENTS: &str = "--emulate --gpus 4 --sizes 7168x1/4 --rounds 4 --communicators 2 --seed 11 --out run";
@@ -100,8 +101,7 @@ fn a_terminal_that_goes_away_ends_a_run_in_order_and_not_one_under_nohup() {
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::remove_dir(home.path().join("tmp")).unwrap();
     let nohup = home.path().join("nohup.sh");
-    std::fs::write(&nohup, format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", executable())).unwrap();
-    std::fs::set_permissions(&nohup, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&nohup, &format!("#!/bin/sh\ntrap '' HUP\nexec {} \"$@\"\n", executable()));
     let ended = hang_up(start_as(&nohup, home.path(), "", ""));
     assert!(matches!(ended, Some(0 | 5)), "{ended:?}");
     assert!(document(&folder).complete);
@@ -139,12 +139,11 @@ fn a_run_that_was_stopped_for_longer_than_its_deadline_goes_on_and_blames_nobody
 fn a_run_whose_executable_is_replaced_goes_on_with_the_one_it_is() {
     let home = tempfile::tempdir().unwrap();
     let own = home.path().join("ncclsweep");
-    std::fs::copy(executable(), &own).unwrap();
+    copied(Path::new(executable()), &own);
     let child = start_as(&own, home.path(), "--wrap env", "");
     wait_for(&home.path().join(OUT), 1);
     let other = home.path().join("other");
-    std::fs::write(&other, "#!/bin/sh\nexit 7\n").unwrap();
-    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&other, "#!/bin/sh\nexit 7\n");
     std::fs::rename(&other, &own).unwrap();
     let output = child.wait_with_output().unwrap();
     let run = document(&home.path().join(OUT));

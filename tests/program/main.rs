@@ -8,6 +8,7 @@ mod bad_values;
 mod cases;
 mod doctor;
 mod environment;
+mod executable;
 mod failures;
 mod floor;
 mod interrupt;

@@ -1,5 +1,6 @@
 //! What is brought in and taken away: figures of nccl-tests, env sets, manual pages, completions, the schema.
 
+use crate::executable::copied;
 use crate::support::{LEAST, MAIN, OUT, Program, Ran};
 
 fn recorded(file: &str) -> String {
@@ -100,7 +101,7 @@ fn a_program_in_bin_finds_what_lies_in_lib_beside_it() {
     for folder in ["bin", "lib/ncclsweep"] {
         std::fs::create_dir_all(place(folder)).unwrap();
     }
-    std::fs::copy(built, place("bin/ncclsweep")).unwrap();
+    copied(built, &place("bin/ncclsweep"));
     let emulator = "libncclsweep_emulator.so";
     std::fs::copy(built.with_file_name("deps").join(emulator), place("lib/ncclsweep").join(emulator)).unwrap();
     let mut command = std::process::Command::new(place("bin/ncclsweep"));

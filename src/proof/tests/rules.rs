@@ -162,7 +162,7 @@ fn a_level_is_judged_pair_by_pair_by_what_lies_between() {
 fn on_one_gpu_no_level_matters_and_no_nvlink_is_to_blame() {
     let mut evidence =
         visit("", "NCCL_P2P_LEVEL=SYS").reading(&connected("P2P/direct pointer", 2, &[])).using(&ring_ll());
-    evidence.devices = vec![0, 0].into();
+    evidence.devices = vec![0, 0];
     evidence.paths = Arc::new([((0, 1), Path::Loc), ((1, 0), Path::Loc)].into_iter().collect());
     let proof = evidence.proof("NCCL_P2P_LEVEL");
     assert_eq!((proof.state, proof.why.as_deref()), (State::NoEffectHere, Some("all ranks share one GPU")));
