@@ -277,3 +277,11 @@ fn a_private_log_of_each_process_goes_to_the_users_file_with_its_own_pid() {
         assert!(log.contains(&format!(":{pid}:")), "the log of {pid} is its own");
     }
 }
+
+#[test]
+fn transports_of_communicators_that_take_turns_are_proven_for_each() {
+    let run = quiet("--launch threads,processes --alive 2 --set level:NCCL_P2P_LEVEL=SYS").run().document();
+    let levels = run.proofs.iter().flat_map(|proof| &proof.variables).filter(|of| of.what.name == "NCCL_P2P_LEVEL");
+    let states: Vec<_> = levels.map(|of| (of.what.state, of.what.why.as_deref())).collect();
+    assert_eq!(states, [(State::Applied, None); 2]);
+}

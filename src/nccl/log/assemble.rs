@@ -165,7 +165,7 @@ impl Reader {
             Fact::Channels { collective, p2p, p2p_per_peer } => {
                 slot.rank.channels = Some(Channels { collective, p2p, p2p_per_peer });
             }
-            Fact::Link(link) if room => self.records += usize::from(slot.rank.links.insert(link)),
+            Fact::Link(link) if room => self.link(at, link),
             Fact::Choice(choice) => self.choice(at, choice, room),
             Fact::TuningColumns(columns) => slot.columns = columns,
             Fact::TuningRow { function, cells } if room => {
@@ -183,6 +183,24 @@ impl Reader {
             Fact::Matrix => self.matrix = Some((at, Vec::new())),
             _ if !room => self.full("links, choices and tables"),
             _ => {}
+        }
+    }
+
+    /// NCCL tells each connection of a communicator once, when the first collective needs it (2.22 and later): one that is told
+    /// again is that of a communicator of this rank which was made before, and is used in turn with this one.
+    fn link(&mut self, at: usize, link: Link) {
+        let Rank { process, rank, .. } = self.slots[at].rank;
+        let lacks = |slot: &&mut Slot| {
+            let of = &slot.rank;
+            (of.process, of.rank) == (process, rank) && !of.gone && !of.links.contains(&link)
+        };
+        let whose = match self.slots[at].rank.links.contains(&link) {
+            true => self.slots[..at].iter_mut().find(lacks),
+            false => self.slots.get_mut(at),
+        };
+        if let Some(slot) = whose {
+            slot.rank.links.insert(link);
+            self.records += 1;
         }
     }
 

@@ -3,7 +3,7 @@
 //! Lines of all ranks stand mixed in one log, with the prefixes of launchers. A line is the rank's whose thread wrote it, as
 //! the thread's `Init START` or `Init COMPLETE` tells; a thread without one (a proxy, a job of a group call) is placed by
 //! the rank that its line names, else by its device where one rank only has it. Of a thread that serves several
-//! communicators in turn, lines go to the one initialised last.
+//! communicators in turn, lines go to the one initialised last; a connection that is told again is one of those before it.
 //!
 //! Reading never fails: what could not be read is in [`Log::problems`]. Memory is bounded: a line is cut at 1 MiB, like
 //! choices are counted, like links kept once, and each kind of record has a cap (`limits`), named as a problem when reached.

@@ -321,6 +321,26 @@ fn communicators_made_in_turn_by_one_thread_stay_apart() {
 }
 
 #[test]
+fn connections_of_communicators_that_are_used_in_turn_are_each_ones_own() {
+    let init = |comm: u32| {
+        format!(
+            "b:1:2 [0] NCCL INFO ncclCommInitRank comm 0x7f{comm} rank 0 nranks 2 cudaDev 0 busId 60 commId 0x{comm} - Init COMPLETE"
+        )
+    };
+    let link = |channel: u32| format!("b:1:2 [0] NCCL INFO Channel 0{channel} : 0[0] -> 1[1] via SHM/direct");
+    // All are made before the first is used, and then connected one after the other.
+    let links = |lines: &[String]| {
+        let log = read((lines.join("\n") + "\n").as_bytes());
+        log.communicators.iter().map(|of| of.ranks[0].links.len()).collect::<Vec<_>>()
+    };
+    let made = [init(1), init(2), init(3)];
+    let connected = [link(0), link(1), link(0), link(1), link(0)];
+    assert_eq!(links(&[&made[..], &connected].concat()), [2, 1, 2], "the second lacks one");
+    let again = [link(1), link(1)];
+    assert_eq!(links(&[&made[..], &connected, &again].concat()), [2, 2, 2], "more than all is nobody's");
+}
+
+#[test]
 fn what_cannot_be_read_is_a_problem_and_not_a_failure() {
     let mut bytes = b"b:1:2 [0] NCCL INFO NCCL_PROTO set by environment to \xff\xfe\n".to_vec();
     bytes.extend(std::iter::repeat_n(b'x', limits::LINE + 5));
