@@ -55,6 +55,12 @@ pub enum GpuError {
 }
 
 impl GpuError {
+    /// Whether NCCL says by it that another process of the communicator is gone (`ncclRemoteError`).
+    #[must_use]
+    pub fn is_of_a_peer(&self) -> bool {
+        matches!(self, Self::Nccl { code: 6, .. })
+    }
+
     /// Whether a library is not there at all, as where no driver is installed.
     #[must_use]
     pub fn is_no_library(&self) -> bool {

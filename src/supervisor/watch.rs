@@ -24,6 +24,9 @@ const ANSWER_OVER_NETWORK: Duration = Duration::from_secs(3);
 /// How long after an interruption the loss of a host may be seen that was the cause of it.
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// How long after a rank was told of another's end that end may be seen.
+const NEWS: Duration = Duration::from_millis(500);
+
 /// What is learnt of a visit while it runs.
 pub(super) struct Watch<'a> {
     plan: &'a Plan,
@@ -142,9 +145,46 @@ impl<'a> Watch<'a> {
                 }
             }
         }
+        if matches!(&self.verdict, Some(Outcome::Failed { error, .. }) if error.is_of_a_peer()) {
+            self.look_behind(crew);
+        }
         let ended = self.ended(crew, flooded, interrupted);
-        // Whatever its workers seem to have done: a host that is gone explains it.
-        lost(crew).filter(|_| !matches!(ended, Outcome::Completed | Outcome::WrongData)).unwrap_or(ended)
+        let lost = match ended {
+            // What its host kept is a part of it.
+            Outcome::Completed => crew.others().and_then(Others::lost_before_its_end),
+            Outcome::WrongData => None,
+            // Whatever its workers seem to have done: a host that is gone explains it.
+            _ => lost(crew),
+        };
+        lost.unwrap_or(ended)
+    }
+
+    /// A rank that NCCL told of another's end did not fail by itself: what is told of that one meanwhile decides.
+    fn look_behind(&mut self, crew: &Crew<Event>) {
+        let (waiting, news) = (Awake::start(), if crew.others().is_some() { ANSWER_OVER_NETWORK } else { NEWS });
+        let mut told = BTreeSet::from([self.from]);
+        loop {
+            let verdict = match crew.hear(&waiting, news, || lost(crew).is_some()) {
+                (from, Heard::Received(_)) if from >= self.workers.len() => continue,
+                (from, Heard::Received(Received::Message(Event::Failed { at, error }))) => {
+                    told.insert(from);
+                    if error.is_of_a_peer() {
+                        continue;
+                    }
+                    (from, Some(Outcome::Failed { at, error }))
+                }
+                (from, Heard::Received(Received::Message(Event::WorkerError { message }))) => {
+                    (from, Some(Outcome::WorkerError { message }))
+                }
+                (from, Heard::Received(Received::End)) if !told.contains(&from) && !self.done.contains(&from) => {
+                    (from, None)
+                }
+                (_, Heard::Received(_)) => continue,
+                (_, Heard::Silence | Heard::Interrupted) => return,
+            };
+            (self.from, self.verdict) = verdict;
+            return;
+        }
     }
 
     fn agent_of(&self, worker: usize) -> usize {
@@ -342,10 +382,13 @@ fn gathered(used: Vec<UsedBy>) -> Vec<UsedBy> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::child::Spec;
     use super::super::deadlines::Deadlines;
     use super::*;
     use crate::collective::Size;
-    use crate::plan::schedule::Arm;
+    use crate::gpu::GpuError;
+    use crate::plan::environment::Environment;
+    use crate::plan::schedule::{Arm, Launch};
     use crate::record::fixture;
     use crate::record::visit::Phase;
 
@@ -363,6 +406,43 @@ mod tests {
         watch.note(Event::Replicate { replicate }, 0, 1, &mut |_| {});
         assert!(matches!(watch.verdict, Some(Outcome::WorkerError { .. })), "{:?}", watch.verdict);
         assert_eq!(watch.visit.replicates, []);
+    }
+
+    /// How a visit ends whose ranks are shells that run these scripts, with `$failed` to say that another is gone.
+    fn of_shells(scripts: [&str; 2]) -> Outcome {
+        let text = "remote process exited or there was a network error".to_owned();
+        let error = GpuError::Nccl { call: "ncclAllReduce".into(), code: 6, text, last_error: None };
+        let at = At { phase: Phase::First, communicator: 0, case: Some(0), rank: Some(1) };
+        let failed = serde_json::to_string(&Event::Failed { at, error }).unwrap();
+        let environment = Environment::default();
+        let output = tempfile::NamedTempFile::new().unwrap();
+        let wraps = scripts.map(|script| ["/bin/sh".into(), "-c".into(), format!("failed='{failed}'; {script}")]);
+        let spec = |wrap| Spec { wrap, arguments: &[], environment: &environment, output: output.path() };
+        let specs: Vec<_> = wraps.iter().map(|wrap| (spec(wrap.as_slice()), Some("a job"))).collect();
+        let mut plan = fixture::two_sets().header.plan;
+        (plan.ranks, plan.devices, plan.wrap) = (2, vec![0, 1], Vec::new());
+        let planned = Planned { arm: Arm { launch: Launch::Processes, ..Arm::default() }, ..planned() };
+        let mut pace = Pace::new(Deadlines::default());
+        let mut crew = Crew::start(&specs, None).unwrap();
+        Watch::new(&plan, planned, &mut pace).follow(&mut crew, &|| None, &|| false, &mut |_| {})
+    }
+
+    #[test]
+    fn a_rank_that_is_told_of_anothers_end_is_not_blamed_for_it() {
+        let told = "echo \"$failed\" >&3; exit 1";
+        let killed = of_shells(["sleep 0.1; kill -KILL $$", told]);
+        assert!(matches!(&killed, Outcome::Crashed { signal, .. } if signal == "SIGKILL"), "{killed}");
+        let went = of_shells(["sleep 0.1; exit 3", told]);
+        assert!(matches!(&went, Outcome::Exited { code: 3, .. }), "{went}");
+        let own = r#"sleep 0.1; echo '{"event":"worker-error","message":"its own"}' >&3; exit 1"#;
+        assert!(matches!(of_shells([own, told]), Outcome::WorkerError { message } if message == "its own"));
+    }
+
+    #[test]
+    fn where_all_are_told_of_an_end_and_none_ends_by_itself_the_first_that_says_so_counts() {
+        let told = "echo \"$failed\" >&3; exit 1";
+        let ended = of_shells([told, told]);
+        assert!(matches!(&ended, Outcome::Failed { error: GpuError::Nccl { code: 6, .. }, .. }), "{ended}");
     }
 
     #[test]

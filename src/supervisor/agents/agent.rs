@@ -51,6 +51,13 @@ pub(super) struct State {
     pub lost: Option<String>,
 }
 
+impl State {
+    /// Whether it was lost before it told how its workers ended, and what they left.
+    pub fn is_lost_without_end(&self) -> bool {
+        self.lost.is_some() && self.ended.is_none()
+    }
+}
+
 impl Agent {
     /// An agent that is listened to from a thread of its own.
     pub fn follow(index: usize, name: String, orders: TcpStream, reports: BufReader<TcpStream>) -> Result<Arc<Self>> {
@@ -217,6 +224,21 @@ mod tests {
             way(&agent, &mut other);
             drop(other);
             assert_eq!(lost(&agent), GONE);
+        }
+    }
+
+    #[test]
+    fn what_an_agent_told_of_the_end_of_its_workers_stays_when_it_is_gone() {
+        for told in [true, false] {
+            let (first, mut other) = pair();
+            let agent = followed(first);
+            if told {
+                let what = What::Ended { workers: Vec::new(), output: Vec::new() };
+                wire::send(&mut other, &Report { visit: 0, what }).unwrap();
+            }
+            drop(other);
+            assert_eq!(lost(&agent), GONE);
+            assert_eq!(agent.state().is_lost_without_end(), !told);
         }
     }
 

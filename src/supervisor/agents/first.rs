@@ -220,6 +220,11 @@ impl Others {
         })
     }
 
+    /// The same, when it is gone before it has told how its workers ended and what they left.
+    pub(crate) fn lost_before_its_end(&self) -> Option<Outcome> {
+        self.lost().filter(|_| self.agents.iter().any(|agent| agent.state().is_lost_without_end()))
+    }
+
     fn not_started(&self) -> Option<Outcome> {
         self.agents.iter().find_map(|agent| {
             let message = agent.state().not_started.clone()?;
