@@ -13,7 +13,7 @@ use super::deadlines::Pace;
 use super::visit::{Planned, Progress};
 use crate::gpu::nvml::GpuState;
 use crate::plan::schedule::Plan;
-use crate::record::visit::{At, Outcome, RankFacts, RanksDoing, UsedBy, Visit, WorkerFacts};
+use crate::record::visit::{At, Outcome, Phase, RankFacts, RanksDoing, UsedBy, Visit, WorkerFacts};
 use crate::wire::{Event, Question, Received};
 
 /// How long a worker whose deadline has passed may take to tell what its ranks are doing.
@@ -287,7 +287,10 @@ impl<'a> Watch<'a> {
         let ended = if all_gone { Ok(()) } else { crew.end() };
         let status = ended.and_then(|()| crew.wait(self.from, Duration::ZERO, || false));
         self.visit.timings.exit += self.lap();
-        let at = self.at.map(|at| At { rank: (crew.size() > 1).then(|| self.workers[self.from].start), ..at });
+        let rank = (crew.size() > 1).then(|| self.workers[self.from].start);
+        // One of several may end before any has begun a phase.
+        let begun = self.at.or(rank.map(|_| At { phase: Phase::Start, communicator: 0, case: None, rank }));
+        let at = begun.map(|at| At { rank, ..at });
         match (last_word, status) {
             (Some(word), _) => word,
             // Our own kill says nothing of the worker: what counts is why it had to be.
@@ -390,7 +393,6 @@ mod tests {
     use crate::plan::environment::Environment;
     use crate::plan::schedule::{Arm, Launch};
     use crate::record::fixture;
-    use crate::record::visit::Phase;
 
     fn planned() -> Planned {
         Planned { index: 0, round: 0, arm: Arm::default(), untimed: false }
@@ -431,7 +433,7 @@ mod tests {
     fn a_rank_that_is_told_of_anothers_end_is_not_blamed_for_it() {
         let told = "echo \"$failed\" >&3; exit 1";
         let killed = of_shells(["sleep 0.1; kill -KILL $$", told]);
-        assert!(matches!(&killed, Outcome::Crashed { signal, .. } if signal == "SIGKILL"), "{killed}");
+        assert_eq!(killed.to_string(), "crashed with SIGKILL during start on rank 0");
         let went = of_shells(["sleep 0.1; exit 3", told]);
         assert!(matches!(&went, Outcome::Exited { code: 3, .. }), "{went}");
         let own = r#"sleep 0.1; echo '{"event":"worker-error","message":"its own"}' >&3; exit 1"#;
