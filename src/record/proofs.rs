@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::outcome::Outcome;
 use super::run::Header;
 use super::visit::{UsedBy, Visit, WorkerFacts};
 use crate::gpu::cuda::Device;
@@ -85,6 +86,8 @@ pub struct Prover<'a> {
 
 /// What the visits of an arm showed, and what is known by it of each variable in each case.
 struct Proven {
+    /// Whether a visit made everything that was asked for.
+    whole: bool,
     visits: Vec<Evidence>,
     cases: Vec<Vec<VariableProof>>,
 }
@@ -102,7 +105,7 @@ impl<'a> Prover<'a> {
         prover
     }
 
-    /// What is known of an arm that made these visits; nothing when none completed.
+    /// What is known of an arm that made these visits, also by what failed ones showed until then; nothing when none has a worker.
     #[must_use]
     pub fn prove(&self, arm: Arm, visits: &[Visit]) -> Option<ArmProofs> {
         let first = self.header.plan.baseline();
@@ -112,6 +115,8 @@ impl<'a> Prover<'a> {
         let proven = self.look(arm, visits)?;
         let likeness = match &self.baseline {
             None => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(base) if !base.whole => Likeness::Unknown("the baseline completed no visit".to_owned()),
+            Some(_) if !proven.whole => Likeness::Unknown("it completed no visit".to_owned()),
             Some(_) if arm.launch != first.launch => Likeness::Different("how ranks are started".to_owned()),
             Some(_) if arm.alive != first.alive => Likeness::Different("how many communicators take turns".to_owned()),
             Some(_) if arm.register != first.register => Likeness::Different("how buffers are registered".to_owned()),
@@ -132,20 +137,25 @@ impl<'a> Prover<'a> {
         let (_, asked) = self.asked.iter().find(|(of, _)| *of == arm)?;
         let choices = visits.iter().find(|visit| visit.untimed).and_then(|visit| visit.read.as_ref());
         let files = file_lines(self.header, arm);
-        let measured = visits.iter().filter(|visit| visit.is_measured());
+        let timed = visits.iter().filter(|visit| !visit.untimed);
+        // Wrong data is found when all else is done.
+        let (whole, failed): (Vec<&Visit>, Vec<&Visit>) =
+            timed.partition(|visit| matches!(visit.outcome, Outcome::Completed | Outcome::WrongData));
+        let shown = if whole.is_empty() { failed } else { whole.clone() };
+        let shown = shown.into_iter().filter(|visit| visit.worker.is_some());
         let evidence =
             |visit| Evidence { paths: self.paths.clone(), ..evidence(self.header, visit, asked, &files, choices) };
-        let visits: Vec<_> = measured.map(evidence).collect();
+        let visits: Vec<_> = shown.map(evidence).collect();
         let of_case = |(index, case)| {
             let judged: Vec<_> = visits.iter().map(|visit| proof::judge(visit, index, case)).collect();
             proof::combine(&judged)
         };
         let cases = self.header.plan.cases.iter().enumerate().map(of_case).collect();
-        (!visits.is_empty()).then_some(Proven { visits, cases })
+        (!visits.is_empty()).then_some(Proven { whole: !whole.is_empty(), visits, cases })
     }
 
     fn tell(&self, arm: Arm, proven: &Proven, likeness: Option<Likeness>) -> ArmProofs {
-        let Proven { visits, cases } = proven;
+        let Proven { visits, cases, .. } = proven;
         let plan = &self.header.plan;
         let chosen = plan.cases.iter().enumerate().map(|(index, case)| why::chosen(visits, index, case));
         let proofs = cases.iter().enumerate();
