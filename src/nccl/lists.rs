@@ -238,8 +238,8 @@ impl Allowed {
             if !version.at_least(2, 22) {
                 (protocols, ll128_forced) = (Protocol::ALL.to_vec(), true);
             }
-            ignored = true;
             pairs.extend(protocols.iter().map(|protocol| (Algorithm::Ring, protocol.clone())));
+            ignored = !pairs.is_empty();
         }
         Self { pairs, ll128_forced, ignored }
     }
@@ -398,7 +398,8 @@ mod tests {
         assert!(pair.ignored && pair.ll128_forced && pair.pairs.len() == 3, "ring with every protocol: {pair:?}");
         let pair = pairs(Some("NVLS"), Some("LL"), "2.23.4".parse().ok());
         assert_eq!((pair.pairs, pair.ignored), (vec![(Algorithm::Ring, Protocol::Ll)], true));
-        assert_eq!(pairs(None, Some("LL256"), "2.23.4".parse().ok()).pairs, []);
+        let none = pairs(None, Some("LL256"), "2.23.4".parse().ok());
+        assert_eq!((none.pairs, none.ignored), (Vec::new(), false), "the first all-reduce fails");
         assert_eq!(pairs(None, Some("LL256"), "2.12.7".parse().ok()).pairs, []);
     }
 

@@ -216,6 +216,10 @@ const PROTOCOLS: [&str; 3] = ["LL", "LL128", "SIMPLE"];
 
 /// What NCCL says when the lists leave nothing that this box can do.
 fn nothing_left(call: &AllReduce) -> super::NcclError {
+    if !call.comm.plan.version.since(24) {
+        log::warn("enqueue.cc:1465", "Error : no algorithm/protocol available");
+        return INTERNAL;
+    }
     let (algo, proto) = (env::get("NCCL_ALGO"), env::get("NCCL_PROTO"));
     let told = |name: &str, value: &Option<String>| {
         value.as_ref().map_or(String::new(), |value| format!(" {name} was set to {value}."))

@@ -31,10 +31,7 @@ pub(crate) fn apply<const N: usize>(
                 row[at] = set;
             }
         }
-        // With nothing left NCCL falls back on all of them.
-        if row.contains(&1) {
-            *table = [row; 5];
-        }
+        *table = [row; 5];
         return Ok(());
     }
     for (position, entry) in text.split(';').filter(|entry| !entry.is_empty()).enumerate() {
@@ -118,8 +115,8 @@ mod tests {
         assert!(protocols("LL;Simple", NEW).unwrap_err().message.starts_with("All entries except the first"));
         assert!(protocols("allgather2:LL", NEW).unwrap_err().message.starts_with("Unrecognized prefix token"));
         assert!(protocols("LL, Simple", NEW).is_err(), "blanks are not trimmed");
-        assert_eq!(protocols("foo", OLD), Ok([1, 2, 1]));
+        assert_eq!(protocols("foo", OLD), Ok([0, 0, 0]), "none is named");
         assert_eq!(protocols("foo,LL", OLD), Ok([1, 0, 0]));
-        assert_eq!(protocols("allreduce:ring", OLD), Ok([1, 2, 1]));
+        assert_eq!(protocols("allreduce:ring", OLD), Ok([0, 0, 0]));
     }
 }

@@ -9,6 +9,8 @@ use crate::topology::{Graph, Path};
 
 pub(crate) const TREE: usize = 0;
 pub(crate) const RING: usize = 1;
+/// Named only: no emulated box has it.
+const NVLS: usize = 4;
 pub(crate) const LL: usize = 0;
 pub(crate) const LL128: usize = 1;
 pub(crate) const SIMPLE: usize = 2;
@@ -104,8 +106,23 @@ impl Tuning {
                     }
                 }
             }
+            if !version.since(24) {
+                tuning.fall_back(inputs, function, version);
+            }
         }
         Ok(tuning)
+    }
+
+    /// When the lists leave nothing, NCCL takes ring: up to 2.21 with every protocol, then with those that are on.
+    fn fall_back(&mut self, inputs: &Inputs, function: usize, version: Version) {
+        if self.bandwidth[function].iter().flatten().any(|bandwidth| *bandwidth != 0.0) {
+            return;
+        }
+        for protocol in [LL, LL128, SIMPLE] {
+            if !version.since(22) || self.protocol_on(inputs, function, RING, protocol) {
+                self.bandwidth[function][RING][protocol] = bandwidth(inputs, function, RING, protocol);
+            }
+        }
     }
 
     fn read_lists(&mut self, version: Version) -> Result<(), Complaint> {
@@ -115,21 +132,26 @@ impl Tuning {
         if let Some(text) = env::get("NCCL_ALGO") {
             lists::apply(&text, &lists::ALGORITHMS, version, &mut self.algorithms)?;
         }
-        if !version.since(24) && self.algorithms[ALL_REDUCE][..2] == [0, 0] {
-            // Named algorithms that this box has not: up to 2.23 the defaults run.
-            self.algorithms = [[1; 7]; 5];
+        if !version.since(24) && [TREE, RING, NVLS].iter().all(|named| self.algorithms[ALL_REDUCE][*named] == 0) {
+            // Up to 2.23 who names none of these (or CollNet, which no emulated box has) gets the first two.
+            for function in &mut self.algorithms {
+                (function[TREE], function[RING]) = (1, 1);
+            }
         }
         Ok(())
     }
 
     fn enabled(&self, inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> bool {
+        self.protocol_on(inputs, function, algorithm, protocol) && self.algorithms[function][algorithm] != 0
+    }
+
+    fn protocol_on(&self, inputs: &Inputs, function: usize, algorithm: usize, protocol: usize) -> bool {
         let graph = if algorithm == TREE { &inputs.tree } else { &inputs.ring };
-        let protocol_on = match self.protocols[function][protocol] {
+        match self.protocols[function][protocol] {
             // LL128 by default only where all of the path is NVLink.
             2 => graph.intra <= Path::Nvb && graph.inter <= Path::Pxb,
             on => on == 1,
-        };
-        protocol_on && self.algorithms[function][algorithm] != 0
+        }
     }
 
     /// What NCCL believes an all-reduce takes, µs.

@@ -13,21 +13,33 @@ use crate::proof::variable::State;
 /// `NCCL_ALGO`.
 pub(super) fn algorithms(look: &Look) -> Outcome {
     let list = lists::algorithms(&look.asked.value, look.version());
-    listed(look, list.on(&Function::AllReduce), |used| &used.algorithm)
+    let on = list.on(&Function::AllReduce);
+    let instead = ignored(look).filter(|instead| !instead.iter().any(|taken| on.contains(taken)));
+    let instead = instead.map(|taken| taken.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and "));
+    listed(look, on, instead, |used| &used.algorithm)
 }
 
 /// `NCCL_PROTO`.
 pub(super) fn protocols(look: &Look) -> Outcome {
     let list = lists::protocols(&look.asked.value, look.version());
-    listed(look, list.on(&Function::AllReduce), |used| &used.protocol)
+    // From 2.22 on the protocols hold also where the algorithms do not.
+    let any =
+        look.version().is_some_and(|version| !version.at_least(2, 22)) && ignored(look) == Some(vec![Algorithm::Ring]);
+    listed(look, list.on(&Function::AllReduce), any.then(|| "any protocol".to_owned()), |used| &used.protocol)
 }
 
-fn listed<T: PartialEq + Display>(look: &Look, on: &[T], word: impl Fn(&Used) -> &T) -> Outcome {
+/// A list, which NCCL holds to unless it took something `instead`.
+fn listed<T: PartialEq + Display>(
+    look: &Look,
+    on: &[T],
+    instead: Option<String>,
+    word: impl Fn(&Used) -> &T,
+) -> Outcome {
     if for_others_only(look) {
         return Outcome::new(State::NoEffectHere, "it names other collectives only");
     }
-    if let Some(instead) = ignored(look) {
-        return Outcome::new(State::Overridden, instead);
+    if let Some(instead) = instead {
+        return Outcome::new(State::Overridden, format!("it leaves nothing usable: NCCL takes {instead} instead"));
     }
     look.each_use(|rank, used| match word(used) {
         word if !on.contains(word) => Finding::Lacks(format!("{word} was used{}", tuned(look))),
@@ -60,8 +72,8 @@ fn for_others_only(look: &Look) -> bool {
     with_functions && entries.map(others).all(|function| function.is_some_and(|other| other != Function::AllReduce))
 }
 
-/// What up to 2.23 runs when nothing of what was asked for can.
-fn ignored(look: &Look) -> Option<String> {
+/// The algorithms that up to 2.23 run when nothing of what was asked for can.
+fn ignored(look: &Look) -> Option<Vec<Algorithm>> {
     // What is usable between hosts is another matter.
     if !look.on_one_host() {
         return None;
@@ -70,8 +82,7 @@ fn ignored(look: &Look) -> Option<String> {
     let (algo, proto) = (value("NCCL_ALGO"), value("NCCL_PROTO"));
     let collnet = look.other("NCCL_COLLNET_ENABLE") == Some(1);
     let allowed = Allowed::resolve(algo, proto, &Function::AllReduce, look.version(), collnet);
-    let left: Vec<_> = allowed.algorithms().iter().map(ToString::to_string).collect();
-    allowed.ignored.then(|| format!("it leaves nothing usable: NCCL takes {} instead", left.join(" and ")))
+    allowed.ignored.then(|| allowed.algorithms().into_iter().cloned().collect())
 }
 
 fn tuned(look: &Look) -> String {

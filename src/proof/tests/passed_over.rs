@@ -23,7 +23,19 @@ fn an_empty_list_names_nothing_up_to_2_23_and_is_no_setting_since() {
     assert_eq!(of("2.28.3").state, State::NoEffectHere);
     let old = of("2.21.5");
     assert_eq!(old.state, State::Overridden);
-    assert_eq!(old.why.as_deref(), Some("it leaves nothing usable: NCCL takes Ring instead"));
+    assert_eq!(old.why.as_deref(), Some("it leaves nothing usable: NCCL takes any protocol instead"));
+}
+
+#[test]
+fn of_what_old_releases_do_not_hold_to_only_that_is_overridden() {
+    let of = |version: &str, set: &str, name: &str| visit("", set).version(version).using(&ring_ll()).state(name);
+    let both = "NCCL_ALGO=NVLS NCCL_PROTO=LL";
+    assert_eq!(["NCCL_ALGO", "NCCL_PROTO"].map(|name| of("2.21.5", both, name)), [State::Overridden; 2]);
+    assert_eq!(of("2.23.4", both, "NCCL_ALGO"), State::Overridden);
+    assert_eq!(of("2.23.4", both, "NCCL_PROTO"), State::Applied, "ring is taken with what is asked for");
+    let ring = "NCCL_ALGO=Ring NCCL_PROTO=foo";
+    assert_eq!(of("2.21.5", ring, "NCCL_ALGO"), State::Applied, "ring is what is taken");
+    assert_eq!(of("2.21.5", ring, "NCCL_PROTO"), State::Overridden);
 }
 
 #[test]
