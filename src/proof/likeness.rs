@@ -126,7 +126,7 @@ fn pairs(visits: &[Evidence]) -> Result<Pairs, Likeness> {
     Ok(all.unwrap_or_default())
 }
 
-/// A variable that differs between the arms, has an effect in some case of either, and leaves no trace.
+/// A variable that differs between the arms, has an effect in some case of either, and leaves no trace, or left none.
 fn hidden(arm: &ArmProof, baseline: &ArmProof) -> Option<String> {
     let value = |of: &ArmProof, name: &str| -> Option<String> {
         let proofs = of.cases.iter().flatten();
@@ -135,11 +135,16 @@ fn hidden(arm: &ArmProof, baseline: &ArmProof) -> Option<String> {
     let acts = |of: &ArmProof, name: &str| {
         of.cases.iter().flatten().any(|proof| proof.name == name && proof.state != State::NoEffectHere)
     };
+    // What could leave a trace and left none.
+    let open = |of: &ArmProof, name: &str| {
+        of.cases.iter().flatten().any(|proof| proof.name == name && proof.state == State::Unverified)
+    };
     let names = arm.cases.iter().chain(baseline.cases).flatten().map(|proof| &proof.name);
     let names: BTreeSet<&String> = names.collect();
     let hidden = names.into_iter().find(|name| {
         let traced = catalogue::get(name).is_some_and(|variable| !variable.trace.is_empty());
-        !traced && value(arm, name) != value(baseline, name) && (acts(arm, name) || acts(baseline, name))
+        let shown = traced && !open(arm, name) && !open(baseline, name);
+        !shown && value(arm, name) != value(baseline, name) && (acts(arm, name) || acts(baseline, name))
     });
     hidden.cloned()
 }

@@ -7,6 +7,7 @@ use super::ranks::named_of;
 use super::read::EnvRead;
 use super::rules::Look;
 use crate::nccl::catalogue::{self, Trace};
+use crate::nccl::is_variable;
 use crate::plan::environment::Origin;
 
 /// What shows the state of a variable of which this value is asked for, in the order of its way.
@@ -35,6 +36,7 @@ fn seen(look: &Look) -> Vec<String> {
     let has: BTreeSet<u32> = look.ranks().filter(own).collect();
     let mut sentences = vec![match () {
         () if look.evidence.seen.is_empty() => "seen: no process told its environment".to_owned(),
+        () if !is_variable(name) => "seen: not told, only variables of NCCL are".to_owned(),
         () if has.is_empty() => "seen: in no process's environment".to_owned(),
         () => format!("seen: in the environment of {}", named_of(&has, look.evidence.ranks())),
     }];

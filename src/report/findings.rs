@@ -128,11 +128,14 @@ fn proofs(run: &Run) -> Vec<Line> {
         let idle = |proof: &VariableProof| {
             proof.state == State::NoEffectHere && proof.origin == Origin::Set && !warned(&proof.name)
         };
-        let told =
-            |of: &&OfCases<VariableProof>| idle(&of.what) || of.cases.iter().any(|case| arm.blocks(*case, &of.what));
+        let note = |proof: &VariableProof| proof.common && proof.state == State::Unverified;
+        let told = |of: &&OfCases<VariableProof>| {
+            idle(&of.what) || note(&of.what) || of.cases.iter().any(|case| arm.blocks(*case, &of.what))
+        };
         for of in arm.variables.iter().filter(told) {
             let why = of.what.why.as_deref().map(|why| format!(", {}", plain(why))).unwrap_or_default();
-            say("settings", &format!("{} {}{why}", of.what.name, of.what.state));
+            let all = if note(&of.what) { "; all sets have it alike" } else { "" };
+            say("settings", &format!("{} {}{why}{all}", of.what.name, of.what.state));
         }
         for of in &arm.chosen {
             why::faults(&of.what).iter().for_each(|fault| say("fault", &Tone::Doubt.ink(&plain(fault))));

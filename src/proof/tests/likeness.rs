@@ -65,7 +65,7 @@ fn another_choice_channel_warp_or_transport_is_a_difference() {
 fn a_variable_without_trace_that_may_act_keeps_arms_apart() {
     let cases = [graph()];
     let simple = used(Algorithm::Ring, Protocol::Simple, 1, 9);
-    for set in ["NCCL_CUMEM_ENABLE=0", "NCCL_IGNORE_CPU_AFFINITY=1", "NCCL_BUFFSIZE=8388608"] {
+    for set in ["NCCL_CUMEM_ENABLE=0", "NCCL_IGNORE_CPU_AFFINITY=1", "NCCL_BUFFSIZE=8388608", "NCCL_CTA_POLICY=1"] {
         let baseline = Arm::new(through_host("", &simple), &cases);
         let arm = Arm::new(through_host(set, &simple), &cases);
         assert!(matches!(arm.like(&baseline, &cases), Likeness::Unknown(_)), "{set}");

@@ -116,3 +116,10 @@ fn where_captured_calls_are_not_told_of_the_log_of_another_process_tells() {
     let simple = used(Algorithm::Ring, Protocol::Simple, 1, 9);
     assert_eq!(with(Some(tuning), &simple), State::NotApplied, "what was told counts");
 }
+
+#[test]
+fn what_is_no_variable_of_nccl_is_not_said_to_be_missing() {
+    let evidence = visit("", "CUDA_DEVICE_MAX_CONNECTIONS=1").version("2.28.3").using(&ring_ll());
+    let proof = evidence.proof("CUDA_DEVICE_MAX_CONNECTIONS");
+    assert!(proof.evidence.contains(&"seen: not told, only variables of NCCL are".to_owned()), "{:?}", proof.evidence);
+}

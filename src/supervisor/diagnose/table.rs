@@ -139,7 +139,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         sign: "wrong data over P2P",
         holds: |signs| signs.wrong() && signs.p2p,
-        meaning: "writes from one GPU into another are lost or garbled: P2P over this path corrupts",
+        meaning: "writes from one GPU into another are lost or garbled: P2P over this path may corrupt",
         next: "do not use this set; look at ACS and IOMMU, or set NCCL_P2P_DISABLE=1",
     },
     Row {
