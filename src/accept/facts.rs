@@ -134,9 +134,13 @@ pub(super) fn applied(run: &Tallied, set: &str) -> Judged {
     let cells: Vec<&Cell> = run.run.cells.iter().filter(|cell| cell.set == set).collect();
     let held = cells.iter().filter(|cell| cell.applied == Applied::Applied).count();
     let lost = |cell: &&&Cell| cell.applied.is_lost();
+    if cells.is_empty() {
+        let judged = Judged::new("settings", format!("settings of {set}"), "applied", Outcome::NotMeasured);
+        return judged.because("the run has no such set");
+    }
     let outcome = match () {
         () if cells.iter().any(|cell| lost(&cell)) => Outcome::Fail,
-        () if held < cells.len() || cells.is_empty() => Outcome::NotMeasured,
+        () if held < cells.len() => Outcome::NotMeasured,
         () => Outcome::Pass,
     };
     let judged = Judged::new("settings", format!("settings of {set}"), "applied", outcome);

@@ -178,6 +178,13 @@ fn too_few_checks_are_no_proof_of_right_data() {
 }
 
 #[test]
+fn a_set_that_the_run_does_not_have_is_said_to_be_missing() {
+    let without = altered(|run| run.run.cells.retain(|cell| cell.set != "pcie-ll"));
+    let judged = only("[require]\napplied = \"pcie-ll\"", &without);
+    assert_eq!((judged.outcome, judged.reason.as_deref()), (Outcome::NotMeasured, Some("the run has no such set")));
+}
+
+#[test]
 fn settings_must_be_shown_to_be_in_effect() {
     let outcome = |state: Applied| {
         let run =

@@ -73,7 +73,10 @@ fn result(plan: &Plan, cells: &[&Cell]) -> String {
     };
     let ratios: Vec<String> = cells.iter().take(NAMED).filter_map(|cell| ratio(&cell)).collect();
     let more = if cells.len() > NAMED { "; …" } else { "" };
-    format!("{}; time relative to {base}: {}{more}", told.join(", "), ratios.join("; "))
+    match ratios.is_empty() {
+        true => told.join(", "),
+        false => format!("{}; time relative to {base}: {}{more}", told.join(", "), ratios.join("; ")),
+    }
 }
 
 /// For which all-reduces it was measured.

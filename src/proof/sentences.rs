@@ -81,10 +81,11 @@ fn used(look: &Look) -> Vec<String> {
     }
     if traces.contains(&Trace::Channels) {
         let set_up = look.ranks().filter_map(|rank| look.logged(rank)).flatten().filter_map(|rank| rank.channels);
-        let counts: BTreeSet<String> = set_up.map(|count| count.to_string()).collect();
+        let counts: BTreeSet<u32> = set_up.collect();
         if !counts.is_empty() {
-            sentences
-                .push(format!("used: {} channels were set up", counts.into_iter().collect::<Vec<_>>().join(" or ")));
+            let were = if counts.last() == Some(&1) { "channel was" } else { "channels were" };
+            let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+            sentences.push(format!("used: {} {were} set up", counts.join(" or ")));
         }
     }
     if traces.contains(&Trace::Transport) {

@@ -74,7 +74,10 @@ pub(super) fn least(look: &Look) -> Outcome {
         let used: Option<Vec<i64>> = look.used(rank).map(|used| used.iter().filter_map(|used| exact(used)).collect());
         match (set_up(look, rank), used.and_then(|used| used.into_iter().min())) {
             (Some((least, _)), _) if i64::from(least) >= limit => Finding::Holds,
-            (Some((least, _)), _) => Finding::Lacks(format!("{least} channels were set up")),
+            (Some((least, _)), _) => Finding::Lacks(match least {
+                1 => "1 channel was set up".to_owned(),
+                _ => format!("{least} channels were set up"),
+            }),
             (None, Some(used)) if used >= limit => Finding::Holds,
             _ => Finding::Unknown("how many channels were set up is not known: small sizes use fewer".to_owned()),
         }
