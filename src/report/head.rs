@@ -11,7 +11,7 @@ use crate::record::run::{Backend, ConfFile, Provenance, Run, UNKNOWN};
 use crate::units::{duration, plural};
 
 use super::cells::groups;
-use super::ink::{Tone, cut_middle, plain, width};
+use super::ink::{Tone, cut_names, plain, width};
 
 /// Sets whose variables are shown; the rest is in the run's document.
 const SHOWN_SETS: usize = 4;
@@ -254,7 +254,8 @@ fn sets(plan: &Plan) -> Vec<Line> {
     if plan.sets.len() > SHOWN_SETS {
         return vec![Line::new("sets", plan.sets.len().to_string())];
     }
-    let names: Vec<_> = plan.sets.iter().map(|set| cut_middle(&plain(&set.name), LEAD)).collect();
+    let whole: Vec<String> = plan.sets.iter().map(|set| plain(&set.name)).collect();
+    let names: Vec<_> = cut_names(whole.iter().map(String::as_str), LEAD).collect();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
     let line = |(set, name): (&EnvSet, &String)| {
         let text = if set.vars.is_empty() { "sets nothing".into() } else { assignments(&set.vars) };

@@ -3,6 +3,9 @@
 //! While a report is laid out, colours are invisible characters of no width around the coloured words, so that tables and
 //! line breaks see the words only. [`Style::finish`] turns them into escape sequences, or drops them, as the last step.
 
+use std::collections::HashMap;
+
+use indexmap::IndexSet;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What the reader's terminal can show.
@@ -144,28 +147,61 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Names of env sets, each in at most `columns`. Those of a product (`PROTO=LL+NTHREADS=256`) keep every value and as many
-/// letters of the variables as all have room for, so that no two look alike; of others the middle goes, as they tend to
-/// differ at their ends.
+/// Names of env sets, each in at most `columns`, and different ones never alike. Those of a product (`PROTO=LL+NTHREADS=256`)
+/// keep every value and as many letters of the variables as all have room for, then lose what all share; of others the middle
+/// goes, as they tend to differ at their ends. Names that then look alike get their number before them.
 pub(super) fn cut_names<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     columns: usize,
 ) -> impl Iterator<Item = String> {
-    let long = names.clone().filter(move |name| width(name) > columns);
-    let fits =
-        |letters: &usize| long.clone().all(|name| abbreviated(name, *letters).is_none_or(|n| width(&n) <= columns));
-    let letters = (1..columns).rev().find(fits);
-    names.map(move |name| match letters.and_then(|letters| abbreviated(name, letters)) {
-        Some(short) if width(name) > columns => short,
-        _ => cut_middle(name, columns),
-    })
+    let distinct: IndexSet<&str> = names.clone().collect();
+    let labels = labels(&distinct, columns);
+    names.map(move |name| distinct.get_index_of(name).map_or_else(String::new, |at| labels[at].clone()))
+}
+
+fn labels(names: &IndexSet<&str>, columns: usize) -> Vec<String> {
+    let long = |name: &&&str| width(name) > columns;
+    let products: Vec<Vec<&str>> = names.iter().filter_map(|name| product(name)).collect();
+    let shared = |part: &str| products.iter().all(|parts| parts.contains(&part) && parts.len() > 1);
+    let whole = |_: &str| false;
+    let ways: [&dyn Fn(&str) -> bool; 2] = [&whole, &shared];
+    let shortest = ways.into_iter().find_map(|left_out| {
+        let fits = |letters: &usize| {
+            let short =
+                |name: &&str| abbreviated(name, *letters, left_out).is_none_or(|short| width(&short) <= columns);
+            names.iter().filter(long).all(short)
+        };
+        (1..columns).rev().find(fits).map(|letters| (letters, left_out))
+    });
+    let short = |name: &str| shortest.and_then(|(letters, left_out)| abbreviated(name, letters, left_out));
+    let label = |name: &&str| match long(&name) {
+        true => short(name).unwrap_or_else(|| cut_middle(name, columns)),
+        false => (*name).to_owned(),
+    };
+    let cut: Vec<String> = names.iter().map(label).collect();
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    cut.iter().for_each(|label| *times.entry(label).or_default() += 1);
+    let numbered = |(number, (name, label)): (usize, (&&str, &String))| {
+        let number = format!("{number}:");
+        match times[label.as_str()] > 1 && long(&name) {
+            true => format!("{number}{}", cut_middle(name, columns.saturating_sub(width(&number)))),
+            false => label.clone(),
+        }
+    };
+    (1..).zip(names.iter().zip(&cut)).map(numbered).collect()
+}
+
+/// The parts of the name of a product's set.
+fn product(name: &str) -> Option<Vec<&str>> {
+    name.split('+').map(|part| part.contains('=').then_some(part)).collect()
 }
 
 /// `PRO=LL+NTH=256`: the name of a product's set with the first letters of its variables.
-fn abbreviated(name: &str, letters: usize) -> Option<String> {
+fn abbreviated(name: &str, letters: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
     let part = |part: &str| part.split_once('=').map(|(key, value)| format!("{key:.letters$}={value}"));
-    let parts: Option<Vec<_>> = name.split('+').map(part).collect();
-    parts.map(|parts| parts.join("+"))
+    let parts = product(name)?.into_iter().filter(|part| !left_out(part));
+    let parts: Option<Vec<_>> = parts.map(part).collect();
+    parts.map(|parts| parts.join("+")).filter(|short| !short.is_empty())
 }
 
 /// `text` in at most `columns`, its middle replaced by `…` when it is longer.
@@ -233,6 +269,34 @@ mod tests {
         assert_eq!(cut(22), ["default", "PROTO=LL+NTHREADS=256", "PROTO=Simple+NTHREA=64"]);
         assert_eq!(cut(18), ["default", "PRO=LL+NTH=256", "PRO=Simple+NTH=64"]);
         assert_eq!(cut(9), ["default", "PROT…=256", "PROT…S=64"]);
+        let one = ["default", "PROTO=LL"];
+        assert_eq!(cut_names(one.into_iter(), 6).collect::<Vec<_>>(), ["def…lt", "PRO=LL"], "one shares with none");
+    }
+
+    #[test]
+    fn names_of_a_product_lose_what_all_share_before_they_lose_a_value() {
+        let names = ["default", "PROTO=LL+NTHREADS=256+ALGO=Ring", "PROTO=LL+NTHREADS=128+ALGO=Ring"];
+        let cut = |columns| cut_names(names.into_iter(), columns).collect::<Vec<_>>();
+        assert_eq!(cut(20), ["default", "PR=LL+NT=256+AL=Ring", "PR=LL+NT=128+AL=Ring"]);
+        assert_eq!(cut(12), ["default", "NTHREADS=256", "NTHREADS=128"]);
+    }
+
+    #[test]
+    fn different_names_never_look_alike() {
+        let names = [
+            "default",
+            "PROTO=LL+NTHREADS=128+MAX_NCHANNELS=4",
+            "PROTO=LL+NTHREADS=256+MAX_NCHANNELS=4",
+            "a-name-that-is-long-X-in-its-middle-and",
+            "a-name-that-is-long-Y-in-its-middle-and",
+            "default",
+        ];
+        for columns in 10..40 {
+            let cut: Vec<String> = cut_names(names.into_iter(), columns).collect();
+            let different: std::collections::BTreeSet<_> = cut.iter().collect();
+            assert_eq!((different.len(), &cut[0]), (5, &cut[5]), "{cut:?}");
+            assert!(cut.iter().all(|name| width(name) <= columns), "{cut:?}");
+        }
     }
 
     #[test]

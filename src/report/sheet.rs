@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::ink::{Tone, cut_middle, cut_names, width};
+use super::ink::{Tone, cut_names, width};
 
 /// Columns of a name that are worth another column's place.
 const LONG_NAME: usize = 24;
@@ -149,10 +149,7 @@ impl Sheet {
     /// Names the columns from `first` to the last, and sets them apart from those before.
     pub(super) fn span(&mut self, first: usize, name: String) {
         self.columns[first].gap = 4;
-        let spanned = &self.columns[first..];
-        let gaps: usize = spanned.iter().skip(1).map(|column| column.gap).sum();
-        let name = cut_middle(&name, spanned.iter().map(Column::width).sum::<usize>() + gaps);
-        self.spans.push((first, spanned.len(), name));
+        self.spans.push((first, self.columns.len() - first, name));
     }
 
     /// Adds a row: a text for each column.
@@ -240,12 +237,19 @@ impl Sheet {
 
     /// The line of names over several columns.
     fn names(&self) -> String {
+        let room = |(first, length, _): &(usize, usize, String)| {
+            let spanned = &self.columns[*first..first + length];
+            let gaps: usize = spanned.iter().skip(1).map(|column| column.gap).sum();
+            spanned.iter().map(Column::width).sum::<usize>() + gaps
+        };
+        let least = self.spans.iter().map(room).min().unwrap_or_default();
+        let names = cut_names(self.spans.iter().map(|(_, _, name)| name.as_str()), least);
         let mut line = String::new();
-        for (first, _, name) in &self.spans {
+        for ((first, ..), name) in self.spans.iter().zip(names) {
             let before: usize = self.columns[..*first].iter().map(|column| column.gap + column.width()).sum();
             let start = before + self.columns[*first].gap;
             line.push_str(&" ".repeat(start.saturating_sub(width(&line))));
-            line.push_str(&Tone::Strong.ink(name));
+            line.push_str(&Tone::Strong.ink(&name));
         }
         if !line.is_empty() {
             line.push('\n');
