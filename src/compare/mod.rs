@@ -59,6 +59,8 @@ pub struct Side {
     pub emulated: Option<String>,
     /// Timed visits.
     pub visits: usize,
+    /// Whether every planned visit is among them, or was made.
+    pub complete: bool,
 }
 
 /// Something that is not as it was.
@@ -201,6 +203,7 @@ impl Side {
             created: header.created,
             emulated: header.provenance.emulated.clone(),
             visits: stored.run.visits.iter().filter(|visit| !visit.untimed).count(),
+            complete: stored.run.complete,
         }
     }
 }

@@ -94,7 +94,8 @@ fn head(comparison: &Comparison) -> Vec<Line> {
 
 pub(super) fn side(side: &Side) -> String {
     let time = side.created.strftime("%Y-%m-%d %H:%M UTC");
-    format!("{} · {} · {time} · {}", plain(&side.place), plain(&side.host), plural(side.visits, "visit"))
+    let early = if side.complete { "" } else { "; stopped early, not every planned visit was made" };
+    format!("{} · {} · {time} · {}{early}", plain(&side.place), plain(&side.host), plural(side.visits, "visit"))
 }
 
 /// The changes as texts; many of one topic are cut off and counted.

@@ -127,3 +127,14 @@ fn markdown_says_the_same() {
     }
     assert_eq!(text.matches("| slower |").count(), 1);
 }
+
+#[test]
+fn a_run_that_stopped_early_is_told_to_have() {
+    let [old, mut new] = two_runs();
+    new.run.complete = false;
+    let shown = shown(&compare(&old, &new, None).unwrap());
+    let of = |head: &str| shown.lines().position(|line| line.trim_start().starts_with(head)).unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(!lines[of("old")].contains("stopped"), "{shown}");
+    assert!(lines[of("new")..of("changed")].join(" ").contains("12 visits; stopped early,"), "{shown}");
+}
