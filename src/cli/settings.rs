@@ -6,11 +6,13 @@ use crate::error::Result;
 use crate::nccl::check::ThisBox;
 use crate::nccl::version::NcclVersion;
 use crate::plan::checked::{self, Leniency};
+use crate::plan::env_set::EnvSet;
 use crate::plan::environment::{Environment, Origin};
 use crate::plan::inherited;
 use crate::plan::schedule::Plan;
 use crate::supervisor::audited::PLUGIN;
 use crate::supervisor::provenance;
+use crate::units;
 
 /// Refuses what NCCL would spoil; gives what else is to be said. `nvlink` is whether NVLink connects all GPUs, when known.
 pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Vec<String>> {
@@ -22,6 +24,7 @@ pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Ve
     let environments: Vec<Environment> = (0..plan.sets.len()).map(|set| asked(plan, set)).collect();
     let sets: Vec<_> = plan.sets.iter().zip(&environments).collect();
     warnings.extend(inherited::warnings(&sets, &versions(plan)));
+    warnings.extend(other_plugin(&sets));
     for version in versions(plan) {
         for warning in of_version(args, plan, version, nvlink)? {
             if !warnings.contains(&warning) {
@@ -30,6 +33,17 @@ pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Ve
         }
     }
     Ok(warnings)
+}
+
+/// What is to be said of sets that ask for a profiler plugin: ours gives way to it.
+fn other_plugin(sets: &[(&EnvSet, &Environment)]) -> Option<String> {
+    let asked =
+        |environment: &Environment| environment.origin(PLUGIN).is_some_and(|origin| origin != Origin::Inherited);
+    let names: Vec<String> =
+        sets.iter().filter(|(_, environment)| asked(environment)).map(|(set, _)| set.name.clone()).collect();
+    (!names.is_empty()).then(|| {
+        format!("{}: {PLUGIN} takes the place of our own: what NCCL uses is not recorded", units::sets(&names))
+    })
 }
 
 /// What is asked for in the processes of a set; what the program must set for itself is nobody's to judge.

@@ -9,7 +9,7 @@ use crate::plan::config::Config;
 
 /// What to say instead of the parser's `error` of these words, the program's name first.
 pub(super) fn of(error: &clap::Error, words: &[String]) -> Option<Error> {
-    box_apart(error, words).or_else(|| of_the_plan(error, words))
+    value_apart(error, words).or_else(|| of_the_plan(error, words))
 }
 
 /// The parser's error without its advice to write an unknown flag behind `--`, where it would be one more path.
@@ -20,16 +20,21 @@ pub(super) fn plainly(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// A blank between `--emulate` and its box, which is then taken for a command or a path.
-fn box_apart(error: &clap::Error, words: &[String]) -> Option<Error> {
-    let name = words.windows(2).find(|pair| pair[0] == "--emulate").map(|pair| &pair[1])?;
-    let text = error.to_string();
-    let is_meant = text.contains(&format!("'{name}'")) && !text.contains("argument '--emulate");
-    let is_command = Arguments::command().find_subcommand(name).is_some();
-    (is_meant && !is_command && !name.starts_with('-')).then(|| {
-        Error::usage(format!("`--emulate {name}` has a blank before the name of the box"))
-            .help(format!("write --emulate={name}"))
-    })
+/// A blank between a flag that may do without a value, as `--emulate`, and its value, which is then taken for a command or a path.
+fn value_apart(error: &clap::Error, words: &[String]) -> Option<Error> {
+    let (program, text) = (Arguments::command(), error.to_string());
+    let may_do_without = |flag: &str| {
+        let named = |arg: &&clap::Arg| arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+        program.get_arguments().find(named).is_some_and(clap::Arg::is_require_equals_set)
+    };
+    let is_meant = |pair: &&[String]| {
+        let (flag, value) = (&pair[0], &pair[1]);
+        let is_told = text.contains(&format!("'{value}'")) && !text.contains(&format!("argument '{flag}"));
+        is_told && may_do_without(flag) && program.find_subcommand(value).is_none() && !value.starts_with('-')
+    };
+    let pair = words.windows(2).find(is_meant)?;
+    let (flag, value) = (&pair[0], &pair[1]);
+    Some(Error::usage(format!("`{flag} {value}` has a blank before its value")).help(format!("write {flag}={value}")))
 }
 
 /// A flag of `sweep` that `accept` has not, because the plan's file says it.
@@ -66,6 +71,8 @@ mod tests {
         for line in ["ncclsweep --emulate 8xpcie-flat", "ncclsweep topo --emulate 8xpcie-flat --load"] {
             assert!(said(line).contains("write --emulate=8xpcie-flat"), "{line}: {}", said(line));
         }
+        let both = said("ncclsweep --in-place both --emulate");
+        assert!(both.contains("write --in-place=both"), "{both}");
         assert!(said("ncclsweep --emulate topo").contains("subcommand 'topo' cannot be used"), "it is a command");
         assert!(said("ncclsweep compare a b --emulate x").contains("unexpected argument '--emulate'"));
     }

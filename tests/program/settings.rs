@@ -264,3 +264,10 @@ fn over_a_network_captured_calls_are_recorded_as_they_are_replayed() {
         assert!(run.cells.iter().all(|cell| cell.applied == Applied::Applied), "{version}, {launch}: {:?}", run.cells);
     }
 }
+
+#[test]
+fn a_set_with_a_profiler_of_its_own_is_said_to_leave_no_proof() {
+    let ran = Program::least("--set none:NCCL_PROFILER_PLUGIN=none").keeping(OUT).run();
+    ran.tells("none: NCCL_PROFILER_PLUGIN takes the place of our own: what NCCL uses is not recorded");
+    assert!(!Program::least("").env("NCCL_PROFILER_PLUGIN", "none").run().stderr.contains("takes the place"));
+}
