@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::evidence::Asked;
 use super::ranks::named_of;
 use super::read::EnvRead;
-use super::rules::Look;
+use super::rules::{Look, threads_by_table};
 use crate::nccl::catalogue::{self, Trace};
 use crate::nccl::is_variable;
 use crate::plan::environment::Origin;
@@ -78,6 +78,13 @@ fn used(look: &Look) -> Vec<String> {
     let mut sentences = Vec::new();
     if traces != [Trace::Transport] {
         sentences.push(look.used_in_words());
+    }
+    if traces.contains(&Trace::Warps) {
+        let untold = look.all_used().unwrap_or_default().into_iter().filter(|used| used.threads().is_none());
+        let most: BTreeSet<u32> = untold.filter_map(|used| threads_by_table(look, used)).flatten().collect();
+        sentences.extend(
+            most.iter().map(|most| format!("used: {most} threads at most (a table in NCCL's log, rank 0 for all)")),
+        );
     }
     if traces.contains(&Trace::Channels) {
         let set_up = look.ranks().filter_map(|rank| look.logged(rank)).flatten().filter_map(|rank| rank.channels);

@@ -12,6 +12,7 @@ mod threads;
 
 pub(super) use look::Look;
 pub(super) use process::is_bystander;
+pub(super) use threads::table as threads_by_table;
 
 use super::ranks::Outcome;
 

@@ -63,8 +63,8 @@ fn allowed(asked: i64, used: &Used) -> Vec<i64> {
     threads.into_iter().map(|threads| threads.saturating_add(extra).max(3 * WARP)).collect()
 }
 
-/// Without a profiler: the table of the most threads, which rank 0 tells for all.
-fn by_table(look: &Look, used: &Used) -> Finding {
+/// The most threads of a block by the table that rank 0 tells for all, on each communicator; none where one has no table.
+pub fn table(look: &Look, used: &Used) -> Option<Vec<u32>> {
     let told = look.evidence.tuning.as_ref().or(look.evidence.read.as_ref());
     let zero =
         told.into_iter().flat_map(|read| &read.communicators).filter_map(|of| of.ranks.iter().find(|of| of.rank == 0));
@@ -72,8 +72,12 @@ fn by_table(look: &Look, used: &Used) -> Finding {
         let cells = || rank.threads.iter().filter(|(a, p, _)| (a, p) == (&used.algorithm, &used.protocol));
         cells().map(|(_, _, threads)| *threads).next_back()
     };
-    let most: Option<Vec<u32>> = zero.map(most).collect();
-    match most.as_deref() {
+    zero.map(most).collect()
+}
+
+/// Without a profiler.
+fn by_table(look: &Look, used: &Used) -> Finding {
+    match table(look, used).as_deref() {
         None | Some([]) => Finding::Unknown("threads are not recorded".to_owned()),
         Some(most) => match most.iter().find(|most| i64::from(**most) != look.number()) {
             None => Finding::Holds,
