@@ -74,6 +74,15 @@ fn eight_ranks_on_two_gpus_are_judged_by_pairs_on_different_gpus() {
 }
 
 #[test]
+fn without_a_profiler_the_table_of_threads_stands_for_what_was_used() {
+    let evidence = visit(HOST_MEMORY, PCIE_LL).reading(&log_of("2.21.5-pcie-ll-2ranks-hostmem.log"));
+    let proof = evidence.proof("NCCL_NTHREADS");
+    assert_eq!(proof.state, State::Applied);
+    let last = proof.evidence.last().unwrap();
+    assert_eq!(last, "used: 512 threads at most (a table in NCCL's log, rank 0 for all)");
+}
+
+#[test]
 fn every_step_is_shown_in_a_sentence() {
     let log = log_of("2.28.3-pcie-ll-2ranks-hostmem.log");
     let evidence = visit(HOST_MEMORY, PCIE_LL).reading(&log).using(&ring_ll());
