@@ -1,12 +1,13 @@
 //! Exit status 130: an interrupt keeps what was measured, and `--resume` goes on as if nothing had happened.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ncclsweep::record::journal::Journal;
 use ncclsweep::record::run::Run;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 
 use crate::executable::{copied, script};
@@ -24,6 +25,11 @@ fn start_as(executable: &Path, home: &Path, more: &str, fault: &str) -> Child {
     let mut command = Command::new(executable);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", home).env("TMPDIR", home.join("tmp")).env("NCCLSWEEP_EMULATE_FAULT", fault).current_dir(home);
+    // SAFETY: the call is async-signal-safe, and nothing else runs between fork and exec.
+    unsafe {
+        // The tests themselves may run under nohup, which what they start inherits.
+        command.pre_exec(|| Ok(signal(Signal::SIGHUP, SigHandler::SigDfl).map(drop)?));
+    }
     command
         .args(ARGUMENTS.split_whitespace().chain(more.split_whitespace()))
         .stdout(Stdio::piped())
