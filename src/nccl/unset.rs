@@ -3,7 +3,7 @@
 use super::number::strtoll;
 use super::version::NcclVersion;
 
-/// What [`VARIABLES`] hold when nothing is set.
+/// What some variables hold when nothing is set.
 pub const UNSET: i64 = -2;
 
 /// Variables of which NCCL takes [`UNSET`] as not set (`NCCL_PARAM` of `src/`, the same in tags 2.21.5 and 2.28.3).
