@@ -38,9 +38,9 @@ pub(super) struct Columns {
     unit: f64,
 }
 
-/// A row, or why it is left out.
+/// A row with its bus bandwidths as they are printed, or why it is left out.
 pub(super) enum Read {
-    Row(Row),
+    Row(Row, [Printed; 2]),
     LeftOut(&'static str),
 }
 
@@ -112,11 +112,12 @@ impl Columns {
             .find(|known| known.name() == op)
             .ok_or_else(|| format!("no operation is called `{op}`"))?;
         let half = |at: usize| self.half(&halves[at * self.half.len()..][..self.half.len()], bytes, ranks);
-        Ok(Read::Row(Row { line, count, dtype, op, halves: [Some(half(0)?), Some(half(1)?)] }))
+        let ((out, out_busbw), (within, within_busbw)) = (half(0)?, half(1)?);
+        Ok(Read::Row(Row { line, count, dtype, op, halves: [Some(out), Some(within)] }, [out_busbw, within_busbw]))
     }
 
-    /// Reads one placement of a row.
-    fn half(&self, words: &[&str], bytes: u64, ranks: Option<usize>) -> Result<Half, String> {
+    /// Reads one placement of a row, and its bus bandwidth.
+    fn half(&self, words: &[&str], bytes: u64, ranks: Option<usize>) -> Result<(Half, Printed), String> {
         let (mut time, mut algbw, mut busbw) = (None, None, None);
         let mut check = Check::None;
         for (column, word) in self.half.iter().zip(words) {
@@ -145,7 +146,7 @@ impl Columns {
             }
             None => algbw.time(bytes)?,
         };
-        Ok(Half { time_us, check, calls_us: Vec::new() })
+        Ok((Half { time_us, check, calls_us: Vec::new() }, busbw))
     }
 }
 
@@ -177,14 +178,14 @@ fn whole_number(word: &str) -> Result<u64, String> {
 
 /// A number with what rounding may have taken from it.
 #[derive(Clone, Copy, Debug)]
-struct Printed {
-    value: f64,
-    slack: f64,
+pub(super) struct Printed {
+    pub(super) value: f64,
+    pub(super) slack: f64,
 }
 
 impl Printed {
     /// From a word as it is printed, times `unit`.
-    fn read(word: &str, unit: f64) -> Result<Self, String> {
+    pub(super) fn read(word: &str, unit: f64) -> Result<Self, String> {
         let fault = || format!("`{word}` is no number");
         let plain = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'+' | b'-'));
         let value: f64 = word.parse().ok().filter(|_| plain).ok_or_else(fault)?;

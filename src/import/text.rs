@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use indexmap::IndexMap;
 use regex::Regex;
 
-use super::columns::{Columns, Read};
+use super::columns::{Columns, Printed, Read};
 use super::{Head, Options, Rank, Row, Source, Table, prefix};
 use crate::error::{Error, Result};
 use crate::nccl::log::{Line as LogLine, without_colours};
@@ -14,6 +14,10 @@ use crate::nccl::version::NcclVersion;
 
 const HELP: &str = "pass the output of all_reduce_perf whole and alone: from `# nccl-tests version` or `# nThread` to the \
                     line `# Avg bus bandwidth`";
+
+/// How far the mean bandwidths of the threads of one process may lie from the first one's, relative: they take part in the
+/// same calls, and begin and end some µs apart.
+const OWN_TIMES: f64 = 0.05;
 
 /// `nThread 2`, `warmup iters: 20`, `graph: 0`
 static OPTION: LazyLock<Regex> =
@@ -57,15 +61,17 @@ struct Open {
 struct Reader<'a> {
     source: Source<'a>,
     head: Head,
-    /// A table was begun under this head: what tells of another process begins another head.
-    used: bool,
+    /// Tables begun under this head; once there is one, what tells of another process begins another head.
+    begun: usize,
+    /// Bus bandwidths of all rows under this head; `None` when some were not read.
+    busbws: Option<Vec<Printed>>,
     open: Option<Open>,
     tables: Vec<Table>,
 }
 
 impl<'a> Reader<'a> {
     fn new(source: Source<'a>) -> Self {
-        Self { source, head: Head::default(), used: false, open: None, tables: Vec::new() }
+        Self { source, head: Head::default(), begun: 0, busbws: Some(Vec::new()), open: None, tables: Vec::new() }
     }
 
     fn line(&mut self, number: usize, line: &str) -> Result<()> {
@@ -104,7 +110,7 @@ impl<'a> Reader<'a> {
             }
             self.close(open);
         }
-        self.used = true;
+        self.begun += 1;
         let head = Head { cpu_time: columns.cpu_time(), ..self.head.clone() };
         let table = Table { line: number, head, ..Table::default() };
         self.open = Some(Open { columns, table, left_out: BTreeMap::new() });
@@ -116,8 +122,14 @@ impl<'a> Reader<'a> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let ranks = Some(open.table.head.ranks.len()).filter(|ranks| *ranks > 0);
         match open.columns.row(number, text, ranks).map_err(fault)? {
-            Read::Row(row) => open.table.rows.push(row),
-            Read::LeftOut(why) => *open.left_out.entry(why).or_default() += 1,
+            Read::Row(row, busbws) => {
+                self.busbws.iter_mut().for_each(|all| all.extend(busbws));
+                open.table.rows.push(row);
+            }
+            Read::LeftOut(why) => {
+                self.busbws = None;
+                *open.left_out.entry(why).or_default() += 1;
+            }
         }
         Ok(())
     }
@@ -125,6 +137,9 @@ impl<'a> Reader<'a> {
     /// The lines under a table, of which the first ends it.
     fn footer(&mut self, number: usize, text: &str) -> Result<()> {
         let count = text.split_once(':').and_then(|(_, value)| value.split_whitespace().next());
+        if text.starts_with("Avg") {
+            self.average(count).map_err(|what| self.fault(number, what))?;
+        }
         match self.open.take() {
             Some(mut open) => {
                 if text.starts_with("Out of bounds") {
@@ -142,6 +157,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Holds the mean that nccl-tests printed against the rows, so that none is missing or altered.
+    fn average(&self, told: Option<&str>) -> Result<(), String> {
+        let Some(busbws) = self.busbws.as_ref().filter(|all| self.begun == 1 && !all.is_empty()) else { return Ok(()) };
+        let told = Printed::read(told.unwrap_or_default(), 1.0)?;
+        let mean = |of: fn(&Printed) -> f64| busbws.iter().map(of).sum::<f64>() / busbws.len() as f64;
+        let (found, slack) = (mean(|one| one.value), mean(|one| one.slack));
+        // With `-a 0` rows are those of the first thread, the mean is over the own times of all.
+        let threads = self.head.options.is_some_and(|options| options.threads > 1);
+        let own = if threads { OWN_TIMES * told.value } else { 0.0 };
+        // %g: six digits.
+        if (found - told.value).abs() <= slack + told.slack.max(1e-5 * told.value) + own {
+            return Ok(());
+        }
+        Err(format!("the rows above have a mean of {found:.4}: some are missing or not those that were printed"))
+    }
+
     /// A table without the line under it.
     fn close(&mut self, mut open: Open) {
         let (line, last) = (open.table.line, open.table.rows.last().map_or(open.table.line, |row| row.line));
@@ -156,13 +187,13 @@ impl<'a> Reader<'a> {
     fn comment(&mut self, text: &str) {
         let begins =
             ["nccl-tests version", "Collective test starting", "nThread"].iter().any(|it| text.starts_with(it));
-        if begins && self.used {
+        if begins && self.begun > 0 {
             // Another process; a table of the one before it, that has no end, was cut off.
             if let Some(open) = self.open.take_if(|open| !open.table.rows.is_empty()) {
                 self.close(open);
             }
             if self.open.is_none() {
-                (self.head, self.used) = (Head::default(), false);
+                (self.head, self.begun, self.busbws) = (Head::default(), 0, Some(Vec::new()));
             }
         }
         let head = &mut self.head;
