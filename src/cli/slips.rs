@@ -9,7 +9,7 @@ use crate::plan::config::Config;
 
 /// What to say instead of the parser's `error` of these words, the program's name first.
 pub(super) fn of(error: &clap::Error, words: &[String]) -> Option<Error> {
-    value_apart(error, words).or_else(|| of_the_plan(error, words))
+    value_apart(error, words).or_else(|| of_the_plan(error, words)).or_else(|| word_too_many(error, words))
 }
 
 /// The parser's error without its advice to write an unknown flag behind `--`, where it would be one more path.
@@ -51,6 +51,27 @@ fn of_the_plan(error: &clap::Error, words: &[String]) -> Option<Error> {
     })
 }
 
+/// A word that belongs to no flag, which the parser takes for a command beside flags, whether there is such a command or not.
+fn word_too_many(error: &clap::Error, words: &[String]) -> Option<Error> {
+    let word = error.get(ContextKind::InvalidSubcommand)?.to_string();
+    if error.kind() != ErrorKind::ArgumentConflict || Arguments::command().find_subcommand(&word).is_some() {
+        return None;
+    }
+    let before = words.windows(2).find(|pair| pair[1] == word).map(|pair| pair[0].as_str());
+    let (message, help) = match before {
+        Some(flag) if flag.starts_with("--") => (format!("{flag} takes no value, and `{word}` is no command"), HELP),
+        Some(list) if list.ends_with(',') || word.starts_with(',') => (
+            format!("`{list} {word}` is a list with a blank in it"),
+            "write its parts with a comma and no blank between them",
+        ),
+        _ => (format!("`{word}` is the value of no flag, and no command"), HELP),
+    };
+    Some(Error::usage(message).help(help))
+}
+
+/// Where flags and commands are told.
+const HELP: &str = "`ncclsweep --help` lists all flags and commands";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +102,18 @@ mod tests {
     fn a_flag_that_the_plan_of_an_acceptance_says_is_sent_there() {
         assert!(said("ncclsweep accept plan.toml --gpus 8").contains("write `gpus = …` at the top of the plan"));
         assert!(said("ncclsweep accept plan.toml --wrap env").contains("unexpected argument '--wrap'"));
+    }
+
+    #[test]
+    fn a_word_of_no_flag_is_not_called_a_command() {
+        for (line, told) in [
+            ("ncclsweep --gpus 2 --rotate-buffers 16MiB", "--rotate-buffers takes no value"),
+            ("ncclsweep --sizes 7168x1, 7168x4", "`7168x1, 7168x4` is a list with a blank in it"),
+            ("ncclsweep --gpus 2 foo", "`foo` is the value of no flag"),
+        ] {
+            assert!(said(line).contains(told), "{line}: {}", said(line));
+        }
+        assert!(said("ncclsweep --gpus 2 report x").contains("subcommand 'report' cannot be used"), "it is a command");
     }
 
     #[test]
