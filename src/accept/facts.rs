@@ -34,7 +34,7 @@ pub(super) fn visits(run: &Tallied) -> Judged {
 
 pub(super) fn gpus(run: &Tallied, wanted: u32) -> Judged {
     let have = run.run.header.provenance.gpus.len();
-    Judged::new("gpus", "GPUs", wanted.to_string(), pass_if(have == wanted as usize)).found(have.to_string())
+    Judged::new("gpus", "GPUs", wanted.to_string(), pass_if(have == wanted as usize)).counted(have as u64)
 }
 
 pub(super) fn gpu_name(run: &Tallied, wanted: &str) -> Judged {
@@ -84,7 +84,7 @@ fn link(run: &Tallied, (what, bound): (&str, String), least: u32, of: fn(&[&GpuS
     let Some(lowest) = known.values().min() else {
         return Judged::new("link", what, bound, Outcome::NotMeasured).because("NVML told no PCIe link in any visit");
     };
-    let judged = |outcome| Judged::new("link", what, bound, outcome).found(lowest.to_string());
+    let judged = |outcome| Judged::new("link", what, bound, outcome).counted((*lowest).into());
     let below: Vec<String> =
         known.iter().filter(|(_, value)| **value < least).map(|(gpu, value)| format!("GPU {gpu}: {value}")).collect();
     match () {
@@ -110,7 +110,7 @@ pub(super) fn checked_outputs(run: &Tallied, least: u64) -> Judged {
         _ => Outcome::Pass,
     };
     let bound = format!("0 of {}", count(least));
-    let judged = Judged::new("data", "wrong outputs", bound, outcome);
+    let judged = Judged::new("data", "wrong outputs", bound, outcome).counted(wrong);
     let judged = judged.found(format!("{} of {}", count(wrong), count(checked)));
     match outcome {
         Outcome::NotMeasured => {
@@ -177,7 +177,7 @@ pub(super) fn no_throttling(run: &Tallied) -> Judged {
         arms.iter().flat_map(|arm| arm.throttled()).flat_map(|seen| &seen.gpus).copied().collect();
     let reasons: BTreeSet<&str> =
         arms.iter().flat_map(|arm| arm.throttled()).flat_map(|seen| &seen.reasons).map(String::as_str).collect();
-    let found = judged(pass_if(gpus.is_empty())).found(count(gpus.len() as u64));
+    let found = judged(pass_if(gpus.is_empty())).counted(gpus.len() as u64);
     let numbers: Vec<String> = gpus.iter().map(usize::to_string).collect();
     if gpus.is_empty() {
         return found;
@@ -195,7 +195,7 @@ pub(super) fn no_replays(run: &Tallied) -> Judged {
     for (gpu, more) in arms.iter().flat_map(|arm| arm.replays()) {
         *replays.entry(*gpu).or_default() += u64::from(*more);
     }
-    let found = judged(pass_if(replays.is_empty())).found(count(replays.values().sum()));
+    let found = judged(pass_if(replays.is_empty())).counted(replays.values().sum());
     let named: Vec<String> = replays.iter().map(|(gpu, replays)| format!("GPU {gpu}: {replays}")).collect();
     if named.is_empty() { found } else { found.because(named.join(", ")) }
 }

@@ -16,6 +16,7 @@ use crate::compare;
 use crate::error::Result;
 use crate::record::run::Backend;
 use crate::record::stored::Stored;
+use crate::units::count;
 
 pub use plan::{AcceptPlan, Golden, Latency, Quantile, Requirement, Speedup};
 
@@ -99,6 +100,13 @@ impl Judged {
     fn found(mut self, measured: impl Into<String>) -> Self {
         self.measured = Some(measured.into());
         self
+    }
+
+    /// The same of a number of things, which a bound of whole numbers is about.
+    fn counted(mut self, number: u64) -> Self {
+        self.value = Some(number as f64);
+        let found = count(number);
+        self.found(found)
     }
 
     fn because(mut self, reason: impl Into<String>) -> Self {

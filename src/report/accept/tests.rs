@@ -67,6 +67,7 @@ fn every_case_of_junit_carries_what_was_measured() {
         (1.6..1.7).contains(&number("value")) && number("low") < number("value") && number("value") < number("high")
     );
     assert!(text.contains("<system-out>8, required 8</system-out>"), "{text}");
+    assert!(text.contains(r#"<property name="value" value="8"/>"#), "{text}");
 }
 
 #[test]
