@@ -19,7 +19,7 @@ const SHOWN_SETS: usize = 4;
 const LEAD: usize = 24;
 
 /// A labelled line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     pub(super) label: &'static str,
     /// What the rest is about, when lines of one label differ in it: a name.
@@ -63,7 +63,7 @@ pub(super) fn lines(run: &Run) -> Vec<Line> {
     lines.extend(hosts(plan, provenance).map(|text| Line::new("hosts", text)));
     lines.extend(in_turn(plan).into_iter().map(|text| Line::new("in turn", text)));
     lines.extend(buffers(plan).into_iter().map(|text| Line::new("buffers", text)));
-    lines.extend(provenance.topology.iter().flat_map(super::topology::brief));
+    lines.extend(boxes(provenance));
     lines.extend(libraries(plan).into_iter().map(|library| Line::new("NCCL", library)));
     lines.push(Line::new("measured", measured(run)));
     lines.push(Line::new("sampled", sampled(run)));
@@ -109,6 +109,18 @@ fn ranks(plan: &Plan) -> String {
         CpuAffinity::Near => format!("{placed} · bound to the CPUs near them"),
         lists => format!("{placed} · bound to CPUs {lists}"),
     }
+}
+
+/// What lies between the GPUs of one host; of several hosts those that are alike are told once, else the first is told by name.
+fn boxes(provenance: &Provenance) -> Vec<Line> {
+    let of = |host: &Provenance| host.topology.iter().flat_map(super::topology::brief).collect::<Vec<_>>();
+    let mut lines = of(provenance);
+    if !provenance.others.is_empty() {
+        let alike = provenance.others.iter().all(|other| of(other) == lines);
+        let whose = if alike { "each host".to_owned() } else { plain(&provenance.host) };
+        lines.iter_mut().for_each(|line| line.text.push_str(&format!(" · on {whose}")));
+    }
+    lines
 }
 
 /// Where the ranks are, when that is on several hosts, each with an agent.

@@ -130,6 +130,30 @@ fn processes_on_each_host_measure_what_threads_measure() {
 }
 
 #[test]
+fn a_rank_of_another_host_may_miss_a_variable_and_communicators_take_turns() {
+    let mut agents = start(2, "--gpus 2 --rounds 1 --launch processes --rank-env 3:NCCL_PROTO= --alive 2 --floor", &[]);
+    let ended = agents.all();
+    assert_eq!(ended[0].code, Some(1), "its settings are not in effect: {ended:?}");
+    let run = document(&agents);
+    let applied: Vec<Applied> = run.cells.iter().map(|cell| cell.applied).collect();
+    assert_eq!(applied, [Applied::Applied, Applied::Partly]);
+    assert!(ended[0].stdout.contains("rank 3 without it"), "{ended:?}");
+    // Two communicators a visit, and three in turn.
+    assert!(run.cells.iter().all(|cell| cell.checked_outputs > 4 * 2 * (1 + 4 + 8)), "{:?}", run.cells);
+    assert!(run.floor.is_none() && ended[0].stderr.contains("between hosts nothing is measured"), "{ended:?}");
+}
+
+#[test]
+fn a_soak_looks_at_the_data_of_all_hosts() {
+    let mut agents = start(2, "--gpus 2 --soak 1s", &[]);
+    let ended = agents.all();
+    assert_eq!(ended[0].code, Some(0), "{ended:?}");
+    assert!(ended[0].stdout.contains("no wrong data"), "{ended:?}");
+    let run = document(&agents);
+    assert!(run.visits.len() >= 2 && run.cells.iter().all(|cell| cell.checked_outputs > 0 && cell.wrong_outputs == 0));
+}
+
+#[test]
 fn under_open_mpi_two_hosts_of_four_ranks_are_one_communicator() {
     let Some(mut agents) = mpirun(2, "--gpus 4 --rounds 1") else { return };
     let ended = agents.end(0);
