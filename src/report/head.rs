@@ -118,7 +118,7 @@ fn boxes(provenance: &Provenance) -> Vec<Line> {
     if !provenance.others.is_empty() {
         let alike = provenance.others.iter().all(|other| of(other) == lines);
         let whose = if alike { "each host".to_owned() } else { plain(&provenance.host) };
-        lines.iter_mut().for_each(|line| line.text.push_str(&format!(" · on {whose}")));
+        lines.iter_mut().for_each(|line| line.text.insert_str(0, &format!("on {whose}: ")));
     }
     lines
 }

@@ -95,6 +95,7 @@ fn two_hosts_of_four_ranks_are_one_communicator_over_the_network() {
     let pids: BTreeSet<u32> = (0..8).map(|rank| run.visits[0].worker.as_ref().unwrap().pid_of(rank).unwrap()).collect();
     assert_eq!(pids.len(), 2, "a worker on each host");
     assert!(ended[0].stdout.contains("2 agents: ranks 0-3 on"), "{ended:?}");
+    assert!(ended[0].stdout.contains("paths on each host: "), "nothing is said of paths between hosts: {ended:?}");
     let journal = std::fs::read_to_string(agents.folder().join("run/journal.jsonl")).unwrap();
     assert!(!journal.contains(TOKEN), "the token is nobody's to read");
     let left: Vec<_> = std::fs::read_dir(agents.folder().join("tmp")).unwrap().collect();
