@@ -23,7 +23,8 @@ const PERIOD: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    let expected = args.expect.as_deref().map(|text| named_set(text, args.config.as_deref())).transpose()?;
+    let expected =
+        args.expect.as_deref().map(|text| named_set("--expect", text, args.config.as_deref())).transpose()?;
     if let Some(set) = expected.as_ref().filter(|set| set.vars.is_empty()) {
         return Err(Error::usage(format!("{} sets nothing, so any run would hold it", set.name))
             .help("--expect takes a set with variables, or NAME:K=V,…"));
@@ -38,15 +39,13 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 /// The env set that is meant: one of a configuration, or one that is written out.
-pub fn named_set(text: &str, config: Option<&Path>) -> Result<EnvSet> {
+pub fn named_set(flag: &str, text: &str, config: Option<&Path>) -> Result<EnvSet> {
     if text.contains(':') {
         let sets = env_set::from_flags(&Vars::default(), &[text.to_owned()], &[])?;
         return Ok(sets.into_iter().last().unwrap_or_else(EnvSet::baseline));
     }
     let config = config.map_or_else(|| Config::builtin(STANDARD), Config::load)?;
-    let selected = env_set::select(&config.sets, text)?;
-    let set = selected.iter().find(|set| set.name == text).or(selected.last());
-    let set = set.cloned().unwrap_or_else(EnvSet::baseline);
+    let set = env_set::named(&config.sets, flag, text)?;
     Ok(EnvSet { vars: set.vars.over(&config.base), ..set })
 }
 

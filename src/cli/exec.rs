@@ -21,7 +21,7 @@ use crate::supervisor::audited::{Started, become_command};
 pub fn run(args: &Args) -> Result<Exit> {
     let set = match (&args.from, &args.set) {
         (Some(run), name) => of_run(run, name.as_deref(), args.force)?,
-        (None, Some(text)) => named_set(text, args.config.as_deref())?,
+        (None, Some(text)) => named_set("--set", text, args.config.as_deref())?,
         (None, None) => return Err(Error::usage("no settings to start the command with").help("--set pcie-ll")),
     };
     check(&set, args.force)?;
@@ -37,7 +37,8 @@ fn check(set: &EnvSet, force: bool) -> Result<()> {
     let environment = Environment::default().layer(&set.vars, Origin::Set);
     let leniency = Leniency { force, ..Leniency::default() };
     let found = checked::findings([(set.name.as_str(), environment)], None, &ThisBox { nvlink: None }, leniency);
-    for warning in checked::refuse_errors(found)? {
+    let help = "correct them; `ncclsweep explain NAME` tells what a variable takes; --force takes them as they are";
+    for warning in checked::refuse_errors(found).map_err(|error| error.help(help))? {
         terminal::note(format!("warning: {warning}"));
     }
     for (name, value) in set.vars.iter() {

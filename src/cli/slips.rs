@@ -9,7 +9,10 @@ use crate::plan::config::Config;
 
 /// What to say instead of the parser's `error` of these words, the program's name first.
 pub(super) fn of(error: &clap::Error, words: &[String]) -> Option<Error> {
-    value_apart(error, words).or_else(|| of_the_plan(error, words)).or_else(|| word_too_many(error, words))
+    value_apart(error, words)
+        .or_else(|| of_the_plan(error, words))
+        .or_else(|| word_too_many(error, words))
+        .or_else(|| gpus_by_name(error))
 }
 
 /// The parser's error without its advice to write an unknown flag behind `--`, where it would be one more path.
@@ -49,6 +52,14 @@ fn of_the_plan(error: &clap::Error, words: &[String]) -> Option<Error> {
         Error::usage(format!("accept takes no --{name}: the plan says what is measured"))
             .help(format!("write `{name} = …` at the top of the plan"))
     })
+}
+
+/// `--gpus 0,1`, as other programs name GPUs.
+fn gpus_by_name(error: &clap::Error) -> Option<Error> {
+    let list = error.get(ContextKind::InvalidValue)?.to_string();
+    let is_meant = error.get(ContextKind::InvalidArg)?.to_string().starts_with("--gpus") && list.contains(',');
+    is_meant
+        .then(|| Error::usage(format!("--gpus {list} is a list, not how many")).help(format!("write --devices {list}")))
 }
 
 /// A word that belongs to no flag, which the parser takes for a command beside flags, whether there is such a command or not.
@@ -105,11 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_no_flag_is_not_called_a_command() {
+    fn a_word_in_a_wrong_place_is_told_where_it_belongs() {
         for (line, told) in [
             ("ncclsweep --gpus 2 --rotate-buffers 16MiB", "--rotate-buffers takes no value"),
             ("ncclsweep --sizes 7168x1, 7168x4", "`7168x1, 7168x4` is a list with a blank in it"),
             ("ncclsweep --gpus 2 foo", "`foo` is the value of no flag"),
+            ("ncclsweep pairs --gpus 0,1", "write --devices 0,1"),
         ] {
             assert!(said(line).contains(told), "{line}: {}", said(line));
         }

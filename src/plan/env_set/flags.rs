@@ -64,6 +64,13 @@ pub fn select(sets: &[EnvSet], text: &str) -> Result<Vec<EnvSet>> {
     Ok(sets.iter().filter(|set| set.is_baseline() || wanted.contains(&set.name.as_str())).cloned().collect())
 }
 
+/// The one set that `text` names, all of it, behind the flag `name`.
+pub fn named(sets: &[EnvSet], name: &str, text: &str) -> Result<EnvSet> {
+    let flag = Flag { name, text };
+    let found = sets.iter().find(|set| set.name == text).cloned();
+    found.ok_or_else(|| flag.fault(unknown_set(sets, text), 0..text.len()))
+}
+
 /// A name that no set has: the one that was meant, and those there are.
 pub(in crate::plan) fn unknown_set(sets: &[EnvSet], name: &str) -> Wrong {
     let names = || sets.iter().map(|set| set.name.as_str());

@@ -145,6 +145,16 @@ fn base_flags_add_up_and_refuse_a_variable_given_twice() {
 }
 
 #[test]
+fn one_set_is_named_by_its_whole_name_and_a_fault_is_shown_in_its_flag() {
+    let all = sets(&["simple:NCCL_PROTO=Simple", "pcie-ll:NCCL_PROTO=LL"], &[]).unwrap();
+    assert_eq!(named(&all, "--expect", "simple").unwrap().name, "simple");
+    for wrong in ["default,simple", "simpel", ""] {
+        let error = named(&all, "--expect", wrong).unwrap_err();
+        assert!(error.message().contains(&format!("no env set `{wrong}`")), "{error}");
+    }
+}
+
+#[test]
 fn a_selection_keeps_the_baseline_and_the_order_and_knows_its_names() {
     let all = sets(&["pcie-ll:NCCL_PROTO=LL", "simple:NCCL_PROTO=Simple"], &[]).unwrap();
     assert_eq!(names(&select(&all, "simple, pcie-ll").unwrap()), ["default", "pcie-ll", "simple"]);
