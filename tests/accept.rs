@@ -51,9 +51,9 @@ fn a_sound_box_is_accepted_and_its_run_can_be_judged_again() {
     let ran = ncclsweep(home.path(), "accept plan.toml --emulate --quiet --out run --junit accept.xml", &[]);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let shown = text(&ran.stdout);
-    assert!(shown.contains("EMULATED") && shown.contains("accepted: all 10 requirements hold"), "{shown}");
+    assert!(shown.contains("EMULATED") && shown.contains("accepted: all 11 requirements hold"), "{shown}");
     let junit = std::fs::read_to_string(home.path().join("accept.xml")).unwrap();
-    assert!(junit.contains(r#"tests="10""#) && junit.contains(r#"failures="0""#), "{junit}");
+    assert!(junit.contains(r#"tests="11""#) && junit.contains(r#"failures="0""#), "{junit}");
     let again = ncclsweep(home.path(), "accept plan.toml --run run", &[]);
     assert_eq!((again.status.code(), &again.stdout), (Some(0), &ran.stdout));
     // The same run, one GPU too few, and a bound that no box meets.
@@ -64,6 +64,11 @@ fn a_sound_box_is_accepted_and_its_run_can_be_judged_again() {
     let acceptance: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
     let all = acceptance["requirements"].as_array().unwrap();
     assert_eq!(all.iter().filter(|judged| judged["outcome"] == "fail").count(), 3, "{acceptance:#}");
+    // Another question: no run of this plan, however fast.
+    std::fs::write(home.path().join("other.toml"), format!("dtype = \"f32\"\n{MEASURED}{SOUND}")).unwrap();
+    let ran = ncclsweep(home.path(), "accept other.toml --run run", &[]);
+    assert_eq!(ran.status.code(), Some(4), "{ran:?}");
+    assert!(text(&ran.stdout).contains("what was measured: not measured, no 7168x1 f32"), "{ran:?}");
     // Without the samples of its journal, a tail has no interval.
     std::fs::remove_file(home.path().join("run/journal.jsonl")).unwrap();
     let ran = ncclsweep(home.path(), "accept plan.toml --run run", &[]);
@@ -78,7 +83,7 @@ fn throttling_and_link_errors_are_failures() {
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let shown = text(&ran.stdout);
     assert!(shown.contains("GPUs throttled: fail, GPU 1: sw_power_cap"), "{shown}");
-    assert!(shown.contains("of 10 requirements 2 failed"), "{shown}");
+    assert!(shown.contains("of 11 requirements 2 failed"), "{shown}");
 }
 
 #[test]
@@ -92,7 +97,7 @@ fn a_box_that_became_slower_than_its_golden_run_is_not_accepted() {
     let ran = ncclsweep(home.path(), "accept plan.toml --emulate --quiet", &slower);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let shown = text(&ran.stdout);
-    assert!(shown.contains("not accepted: of 3 requirements 1 failed"), "{shown}");
+    assert!(shown.contains("not accepted: of 4 requirements 1 failed"), "{shown}");
     let other = ncclsweep(home.path(), "accept plan.toml --emulate=4x4090-phb --quiet --out other", &[]);
     assert_eq!((other.status.code(), home.path().join("other").exists()), (Some(2), false), "{other:?}");
 }

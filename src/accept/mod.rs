@@ -6,6 +6,7 @@
 mod bounds;
 mod facts;
 mod plan;
+mod planned;
 mod read;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use crate::compare;
 use crate::error::Result;
+use crate::plan::schedule::Plan;
 use crate::record::run::Backend;
 use crate::record::stored::Stored;
 use crate::units::count;
@@ -123,12 +125,13 @@ impl Acceptance {
     }
 }
 
-/// Holds `run` against every requirement of `plan`; `golden` is the run that the plan names, when it names one.
+/// Holds `run` against every requirement of `plan`. `planned` is what a run of the plan measures; `golden` is the run that the
+/// plan names, when it names one.
 ///
 /// An error when the golden run must not be compared with this one.
-pub fn judge(plan: &AcceptPlan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
+pub fn judge(plan: &AcceptPlan, planned: &Plan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
     let of = &run.tallied()?;
-    let mut requirements = vec![facts::visits(of)];
+    let mut requirements = vec![facts::visits(of), planned::measured(of, planned)];
     let tails = bounds::Tails::of(plan, run)?;
     for requirement in &plan.requirements {
         match requirement {

@@ -24,9 +24,14 @@ fn altered(alter: impl FnOnce(&mut Stored)) -> Stored {
     run
 }
 
-/// What the requirements come to, that all visits completed left aside.
+/// What is always required and then `require`, as if `run` were planned as it was made.
+fn all(require: &str, run: &Stored, golden: Option<&Stored>) -> Vec<Judged> {
+    judge(&plan(require).unwrap(), &run.run.header.plan, run, golden).unwrap().requirements
+}
+
+/// What the requirements come to, those of every run left aside.
 fn judged(require: &str, run: &Stored) -> Vec<Judged> {
-    judge(&plan(require).unwrap(), run, None).unwrap().requirements.split_off(1)
+    all(require, run, None).split_off(2)
 }
 
 fn only(require: &str, run: &Stored) -> Judged {
@@ -39,13 +44,42 @@ const LATENCY: &str = "[[require.latency]]\nset = \"pcie-ll\"\nsizes = \"7168x1\
 
 #[test]
 fn a_run_that_stopped_early_did_not_pass() {
-    let visits = |run: &Stored| judge(&plan("[require]\ngpus = 8").unwrap(), run, None).unwrap().requirements.remove(0);
+    let visits = |run: &Stored| all("[require]\ngpus = 8", run, None).remove(0);
     assert_eq!(visits(&run()).outcome, Outcome::Pass);
     let early = visits(&altered(|run| run.run.complete = false));
     assert_eq!(early.outcome, Outcome::NotMeasured);
     assert_eq!(early.reason.as_deref(), Some("the run stopped early: not every planned visit was made"));
     let failed = altered(|run| (run.run.complete, run.run.visits[3].outcome) = (false, Ending::WrongData));
     assert_eq!(visits(&failed).outcome, Outcome::Fail);
+}
+
+#[test]
+fn a_run_of_something_else_did_not_measure_the_plan() {
+    let planned = run().run.header.plan;
+    let line = |alter: fn(&mut Stored)| {
+        let plan = plan("[require]\ngpus = 8").unwrap();
+        judge(&plan, &planned, &altered(alter), None).unwrap().requirements.remove(1)
+    };
+    assert_eq!(line(|_| {}).outcome, Outcome::Pass);
+    let others: [(fn(&mut Stored), &str); 6] = [
+        (
+            |run| _ = run.run.header.plan.sets[1].vars.set("NCCL_PROTO", "Simple"),
+            "pcie-ll: NCCL_PROTO is Simple, in the plan LL",
+        ),
+        (
+            |run| _ = run.run.header.plan.base.set("NCCL_ALGO", "Tree"),
+            "under every set: NCCL_ALGO is Tree, in the plan not set",
+        ),
+        (|run| run.run.header.plan.sets[1].name = "other".into(), "no set pcie-ll"),
+        (|run| _ = run.run.header.plan.cases.pop(), "no 7168x4"),
+        (|run| run.run.header.plan.ranks = 16, "16 ranks on 8 GPUs, in the plan 8 ranks on 8 GPUs"),
+        (|run| run.run.header.plan.measure.graph_length = 8, "graph mode with 8 calls in a sample, not 50"),
+    ];
+    for (alter, told) in others {
+        let line = line(alter);
+        assert_eq!(line.outcome, Outcome::NotMeasured);
+        assert!(line.reason.as_ref().unwrap().contains(told), "{told}: {:?}", line.reason);
+    }
 }
 
 #[test]
@@ -197,7 +231,7 @@ fn settings_must_be_shown_to_be_in_effect() {
 
 #[test]
 fn every_visit_must_complete_whether_or_not_the_plan_says_so() {
-    let first = |run: &Stored| judge(&plan("[require]\ngpus = 8").unwrap(), run, None).unwrap().requirements.remove(0);
+    let first = |run: &Stored| all("[require]\ngpus = 8", run, None).remove(0);
     assert_eq!(first(&run()).outcome, Outcome::Pass);
     let hung =
         altered(|run| run.run.visits[4].outcome = Ending::TimedOut { at: None, seconds: 60.0, ranks: Vec::new() });
@@ -209,13 +243,15 @@ fn a_golden_run_passes_what_is_not_slower() {
     let plan = plan("[require.golden]\nrun = \"golden\"\ntolerance = \"10%\"").unwrap();
     assert_eq!(plan.golden().unwrap(), std::path::Path::new("golden"));
     let golden = stored(two_sets(), 2, |set, case| if (set, case) == ("pcie-ll", 3) { 0.7 } else { 1.0 });
-    let outcomes: Vec<Outcome> =
-        judge(&plan, &run(), Some(&golden)).unwrap().requirements[1..].iter().map(|judged| judged.outcome).collect();
+    let outcomes: Vec<Outcome> = judge(&plan, &run().run.header.plan, &run(), Some(&golden)).unwrap().requirements[2..]
+        .iter()
+        .map(|judged| judged.outcome)
+        .collect();
     assert_eq!(outcomes, [[Outcome::Pass; 7].as_slice(), &[Outcome::Fail]].concat());
     let mut other = golden;
     other.run.header.plan.ranks = 2;
-    assert_eq!(judge(&plan, &run(), Some(&other)).unwrap_err().kind(), Kind::Usage);
-    assert_eq!(judge(&plan, &run(), None).unwrap().count(Outcome::NotMeasured), 1);
+    assert_eq!(judge(&plan, &run().run.header.plan, &run(), Some(&other)).unwrap_err().kind(), Kind::Usage);
+    assert_eq!(judge(&plan, &run().run.header.plan, &run(), None).unwrap().count(Outcome::NotMeasured), 1);
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     // The parser asks for a plan where no example is asked for.
     let Some(path) = &args.plan else { return answer_text(EXAMPLE) };
     let plan = AcceptPlan::load(path)?;
+    let planned = Draft::of(&Sweep::default(), &plan.config)?.unseen_plan(Vec::new())?;
     let golden = plan.golden().map(Stored::load).transpose()?;
     let run = match &args.run {
         Some(run) => Stored::load(run)?,
@@ -32,11 +33,10 @@ pub fn run(args: &Args) -> Result<Exit> {
             None => return Ok(Exit::Interrupted),
         },
     };
-    let acceptance = accept::judge(&plan, &run, golden.as_ref())?;
+    let acceptance = accept::judge(&plan, &planned, &run, golden.as_ref())?;
     if let Some(path) = &args.junit {
         let text = report::accept::junit(&acceptance)?;
-        std::fs::write(path, text)
-            .map_err(|error| Error::new(Kind::Incomplete, format!("cannot write {}", path.display())).because(error))?;
+        std::fs::write(path, text).map_err(|error| unwritten(args, path, &run).because(error))?;
     }
     answer(exit(&acceptance), |out| report::accept::write(&acceptance, args.format, terminal::style(), out))
 }
@@ -69,6 +69,14 @@ fn measured(args: &Args, path: &Path, plan: &AcceptPlan, golden: Option<&Stored>
         }
     }
     Ok((measured.ended != Ended::Interrupted).then(|| measured.stored()))
+}
+
+/// JUnit XML that cannot be written is no reason to measure again.
+fn unwritten(args: &Args, path: &Path, run: &Stored) -> Error {
+    let plan = args.plan.as_deref().unwrap_or(Path::new("PLAN")).display().to_string();
+    let again = shell_words::join(["ncclsweep", "accept", &plan, "--run", &run.place, "--junit"]);
+    Error::new(Kind::Incomplete, format!("cannot write {}", path.display()))
+        .help(format!("the run is kept: {again} FILE"))
 }
 
 /// The exit code: the first that holds, from the top.

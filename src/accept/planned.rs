@@ -1,0 +1,78 @@
+//! Whether a run measured what the plan says: of anything else its figures answer another question, however good they are.
+
+use super::{Judged, Outcome};
+use crate::plan::env_set::Vars;
+use crate::plan::schedule::Plan;
+use crate::record::stored::Tallied;
+use crate::units::plural;
+
+/// Differences told one by one.
+const TOLD: usize = 3;
+
+/// The run measured all that `planned` says, as it says: required of every run. What it measured beside that is no harm.
+pub(super) fn measured(run: &Tallied, planned: &Plan) -> Judged {
+    let differences = differences(&run.run.header.plan, planned);
+    let judged = |outcome| Judged::new("plan", "what was measured", "as planned", outcome);
+    if differences.is_empty() {
+        return judged(Outcome::Pass).found("as planned");
+    }
+    let more = differences.len().saturating_sub(TOLD);
+    let mut told: Vec<String> = differences.into_iter().take(TOLD).collect();
+    told.extend((more > 0).then(|| plural(more, "more difference")));
+    judged(Outcome::NotMeasured).found("otherwise").because(told.join("; "))
+}
+
+fn differences(run: &Plan, planned: &Plan) -> Vec<String> {
+    let mut all = variables("under every set", &run.base, &planned.base);
+    for set in &planned.sets {
+        match run.sets.iter().find(|of_run| of_run.name == set.name) {
+            Some(of_run) => all.extend(variables(&set.name, &of_run.vars, &set.vars)),
+            None => all.push(format!("no set {}", set.name)),
+        }
+    }
+    all.extend(ranks(run, planned));
+    all.extend(missing("ranks as ", &run.launches, &planned.launches));
+    all.extend(missing("number of further communicators ", &run.alive, &planned.alive));
+    all.extend(missing("buffers registered: ", &run.registers, &planned.registers));
+    let cases = planned.cases.iter().filter(|case| !run.cases.contains(case));
+    all.extend(cases.map(|case| format!("no {case}")));
+    for mode in planned.modes().into_iter().filter(|mode| run.modes().contains(mode)) {
+        let (calls, wanted) = (run.measure.calls_per_sample(mode), planned.measure.calls_per_sample(mode));
+        if calls != wanted {
+            all.push(format!("{mode} mode with {} in a sample, not {wanted}", plural(calls, "call")));
+        }
+    }
+    if run.measure.rotate != planned.measure.rotate {
+        all.push("other buffers in turn".to_owned());
+    }
+    all
+}
+
+/// `pcie-ll: NCCL_ALGO not set, not Ring`.
+fn variables(whose: &str, run: &Vars, planned: &Vars) -> Vec<String> {
+    let value = |vars: &Vars, name: &str| vars.get(name).map_or_else(|| "not set".to_owned(), str::to_owned);
+    let mut names: Vec<&str> = planned.iter().chain(run.iter()).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differing = names.into_iter().filter(|name| run.get(name) != planned.get(name));
+    differing
+        .map(|name| format!("{whose}: {name} is {}, in the plan {}", value(run, name), value(planned, name)))
+        .collect()
+}
+
+/// A plan that names no GPUs wants all of one host, with a rank on each.
+fn ranks(run: &Plan, planned: &Plan) -> Option<String> {
+    let devices = if planned.devices.is_empty() { run.devices.len() } else { planned.devices.len() };
+    let ranks = if planned.ranks == 0 { devices as u32 } else { planned.ranks };
+    let of = |ranks: u32, devices: usize, agents: usize| {
+        let hosts = if agents > 1 { format!(" of {agents} hosts") } else { String::new() };
+        format!("{} on {}{hosts}", plural(ranks as usize, "rank"), plural(devices, "GPU"))
+    };
+    let (found, wanted) = (of(run.ranks, run.devices.len(), run.agents.len()), of(ranks, devices, 1));
+    (found != wanted).then(|| format!("{found}, in the plan {wanted}"))
+}
+
+/// Values of a factor that the plan has and the run has not.
+fn missing<T: PartialEq + std::fmt::Display>(what: &str, run: &[T], planned: &[T]) -> Vec<String> {
+    planned.iter().filter(|value| !run.contains(value)).map(|value| format!("no {what}{value}")).collect()
+}
