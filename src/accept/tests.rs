@@ -53,15 +53,17 @@ fn a_run_that_stopped_early_did_not_pass() {
     assert_eq!(visits(&failed).outcome, Outcome::Fail);
 }
 
+type Alter = fn(&mut Stored);
+
 #[test]
 fn a_run_of_something_else_did_not_measure_the_plan() {
     let planned = run().run.header.plan;
-    let line = |alter: fn(&mut Stored)| {
+    let line = |alter: Alter| {
         let plan = plan("[require]\ngpus = 8").unwrap();
         judge(&plan, &planned, &altered(alter), None).unwrap().requirements.remove(1)
     };
     assert_eq!(line(|_| {}).outcome, Outcome::Pass);
-    let others: [(fn(&mut Stored), &str); 6] = [
+    let others: [(Alter, &str); 6] = [
         (
             |run| _ = run.run.header.plan.sets[1].vars.set("NCCL_PROTO", "Simple"),
             "pcie-ll: NCCL_PROTO is Simple, in the plan LL",
