@@ -97,7 +97,7 @@ fn a_box_that_became_slower_than_its_golden_run_is_not_accepted() {
     let ran = ncclsweep(home.path(), "accept plan.toml --emulate --quiet", &slower);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let shown = text(&ran.stdout);
-    assert!(shown.contains("not accepted: of 4 requirements 1 failed"), "{shown}");
+    assert!(shown.contains("not accepted: of 5 requirements 1 failed"), "{shown}");
     let other = ncclsweep(home.path(), "accept plan.toml --emulate=4x4090-phb --quiet --out other", &[]);
     assert_eq!((other.status.code(), home.path().join("other").exists()), (Some(2), false), "{other:?}");
 }

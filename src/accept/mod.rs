@@ -131,7 +131,7 @@ impl Acceptance {
 /// An error when the golden run must not be compared with this one.
 pub fn judge(plan: &AcceptPlan, planned: &Plan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
     let of = &run.tallied()?;
-    let mut requirements = vec![facts::visits(of), planned::measured(of, planned)];
+    let mut requirements = vec![facts::visits(of), planned::measured(&run.run.header.plan, planned)];
     let tails = bounds::Tails::of(plan, run)?;
     for requirement in &plan.requirements {
         match requirement {
@@ -145,7 +145,10 @@ pub fn judge(plan: &AcceptPlan, planned: &Plan, run: &Stored, golden: Option<&St
             Requirement::NoReplays => requirements.push(facts::no_replays(of)),
             Requirement::Latency(latency) => requirements.extend(bounds::latency(of, latency, &tails)),
             Requirement::Speedup(speedup) => requirements.extend(bounds::speedup(of, speedup)?),
-            Requirement::Golden(wanted) => requirements.extend(bounds::golden(run, wanted, golden)?),
+            Requirement::Golden(wanted) => {
+                requirements.extend(golden.map(|golden| planned::golden(&golden.run.header.plan, planned)));
+                requirements.extend(bounds::golden(run, wanted, golden)?);
+            }
         }
     }
     Ok(Acceptance {

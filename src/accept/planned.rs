@@ -3,16 +3,24 @@
 use super::{Judged, Outcome};
 use crate::plan::env_set::Vars;
 use crate::plan::schedule::Plan;
-use crate::record::stored::Tallied;
 use crate::units::plural;
 
 /// Differences told one by one.
 const TOLD: usize = 3;
 
 /// The run measured all that `planned` says, as it says: required of every run. What it measured beside that is no harm.
-pub(super) fn measured(run: &Tallied, planned: &Plan) -> Judged {
-    let differences = differences(&run.run.header.plan, planned);
-    let judged = |outcome| Judged::new("plan", "what was measured", "as planned", outcome);
+pub(super) fn measured(run: &Plan, planned: &Plan) -> Judged {
+    line("what was measured", run, planned)
+}
+
+/// The same of the golden run: else a cell would pass by one of other settings, or by none.
+pub(super) fn golden(golden: &Plan, planned: &Plan) -> Judged {
+    line("what the golden run measured", golden, planned)
+}
+
+fn line(what: &str, run: &Plan, planned: &Plan) -> Judged {
+    let differences = differences(run, planned);
+    let judged = |outcome| Judged::new("plan", what, "as planned", outcome);
     if differences.is_empty() {
         return judged(Outcome::Pass).found("as planned");
     }
