@@ -12,7 +12,7 @@ use crate::collective::Mode;
 use crate::error::Result;
 use crate::plan::schedule::{Arm, Plan, Rounds};
 use crate::stats::{self, Judgement, Looks, Pair, Sample, Tolerance};
-use crate::units::{Micros, limit};
+use crate::units::{Micros, duration};
 
 /// What verdicts need of the visits made so far: a value per communicator, and what went wrong.
 #[derive(Debug, Default)]
@@ -394,7 +394,10 @@ fn drifted(arm: Arm, plan: &Plan, tally: &Tally) -> Option<String> {
 /// Why a cell is undecided, with the time that would decide it.
 fn forecast(why: stats::Undecided, seconds_per_round: Option<f64>) -> String {
     match (why, seconds_per_round) {
-        (stats::Undecided::More(rounds), Some(seconds)) => format!("{why} ({})", limit(f64::from(rounds) * seconds)),
+        (stats::Undecided::More(rounds), Some(seconds)) => {
+            // A figure this rough is never nothing.
+            format!("{why} ({})", duration((f64::from(rounds) * seconds).max(0.1)))
+        }
         _ => why.to_string(),
     }
 }

@@ -190,3 +190,11 @@ fn a_tally_of_the_journal_is_the_tally_of_its_visits() {
     let (read, kept) = (Tally::of(&journal).unwrap(), tally(&run));
     assert_eq!(format!("{read:?}"), format!("{kept:?}"));
 }
+
+#[test]
+fn the_time_that_would_decide_is_told_as_roughly_as_it_is_known() {
+    let told = |rounds, seconds| forecast(stats::Undecided::More(rounds), Some(seconds));
+    assert_eq!(told(3, 0.309_014_3), "about 3 more rounds would decide (0.9 s)");
+    assert_eq!(told(1, 0.01), "about 1 more round would decide (0.1 s)");
+    assert_eq!(told(60, 4.5), "about 60 more rounds would decide (4 min 30 s)");
+}
