@@ -141,6 +141,9 @@ fn of_log(path: &Path) -> Result<Checkup> {
     } else {
         let file = File::open(path)
             .map_err(|error| Error::usage(format!("cannot open the log {}", path.display())).because(error))?;
+        if path.is_dir() {
+            return Err(Error::usage(format!("the log {} is a folder", path.display())).help("name a file in it"));
+        }
         (path.display().to_string(), Box::new(file))
     };
     let known = |line: &str| {

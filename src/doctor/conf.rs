@@ -16,6 +16,8 @@ use crate::units::plural;
 
 /// Columns of a line that is shown.
 const SHOWN: usize = 80;
+/// Characters of what is said of a line.
+const TOLD: usize = 400;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -242,7 +244,7 @@ fn winners(settings: &[Setting]) -> Check {
     let line = |setting: &Setting| {
         let beaten =
             if setting.beaten.is_empty() { String::new() } else { format!("; beats {}", setting.beaten.join(", ")) };
-        format!("{}={} by {}{beaten}", setting.name, setting.value, setting.origin)
+        format!("{}={} by {}{}", setting.name, cut(&setting.value, TOLD), setting.origin, cut(&beaten, TOLD))
     };
     let mut lines = settings.iter().map(line);
     match lines.next() {
@@ -255,10 +257,10 @@ impl Applying {
     fn facts(&self, version: Option<NcclVersion>) -> FileFacts {
         let lints = match &self.conf {
             Ok(Some((conf, bytes))) => {
-                let corrected = corrected(conf, &values(conf, version));
+                let (lines, corrected) = (split(bytes), corrected(conf, &values(conf, version)));
                 let lint = |lint: &conf::Lint| LintFacts {
                     line: lint.line,
-                    text: text(bytes, lint.line),
+                    text: text(&lines, lint.line),
                     lost: lint.lost,
                     message: lint.message.clone(),
                     corrected: lint.corrected.as_ref().and_then(|_| corrected.get(&lint.line).cloned()),
@@ -278,9 +280,10 @@ impl Applying {
             Ok(None) => return vec![Check::ok("file", format!("{path}: not there"))],
             Ok(Some(of)) => (&of.0, &of.1),
         };
+        let lines = split(bytes);
         let mut checks: Vec<Check> = Vec::new();
         let mut add = |line: usize, status: Status, message: String, next: Option<String>| {
-            let mut check = Check::new(format!("line {line}"), status, text(bytes, line)).also([message]);
+            let mut check = Check::new(format!("line {line}"), status, text(&lines, line)).also([cut(&message, TOLD)]);
             check.next.extend(next);
             check.join(&mut checks);
         };
@@ -336,10 +339,13 @@ fn value(finding: &check::Finding) -> Option<&str> {
     finding.help.as_ref()?.strip_prefix("write ").filter(|value| !value.contains(' '))
 }
 
+fn split(bytes: &[u8]) -> Vec<&[u8]> {
+    bytes.split(|byte| *byte == b'\n').collect()
+}
+
 /// Line `number` as it stands, with what cannot be seen made visible, cut when it is long.
-fn text(bytes: &[u8], number: usize) -> String {
-    let line = bytes.split(|byte| *byte == b'\n').nth(number - 1).unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
+fn text(lines: &[&[u8]], number: usize) -> String {
+    let line = String::from_utf8_lossy(lines.get(number - 1).copied().unwrap_or_default());
     let mut shown: String = line.chars().take(SHOWN).flat_map(char::escape_debug).collect();
     // Quotes are as they stand: there are none around.
     shown = shown.replace("\\\"", "\"").replace("\\'", "'");
@@ -347,6 +353,14 @@ fn text(bytes: &[u8], number: usize) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// At most `most` characters of a text that may hold a value of any length.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ pub fn interpreter(path: &Path) -> Result<PathBuf> {
     let in_folder = ["bin/python3", "bin/python"].map(|name| path.join(name));
     let found = match () {
         () if path.is_dir() => in_folder.into_iter().find(|file| file.is_file()),
-        () if path.is_file() => Some(path.to_owned()),
+        // With a folder in its name it is not looked for on the PATH.
+        () if path.is_file() => Some(Path::new(".").join(path)),
         () => regular::program(path),
     };
     found.ok_or_else(|| {

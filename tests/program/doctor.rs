@@ -154,6 +154,7 @@ fn a_log_of_the_emulated_library_is_read() {
     assert_eq!(check(&found, "communicators")["status"], "ok", "{found:#}");
     assert_eq!(found["details"]["log"]["communicators"][0]["size"], 2);
     Program::new(["doctor", "--log", "nowhere"]).run().exits(2).tells("cannot open the log nowhere");
+    Program::new(["doctor", "--log", "/"]).run().exits(2).tells("the log / is a folder");
 }
 
 #[test]

@@ -94,10 +94,10 @@ fn the_first_line_of_a_variable_counts() {
 
 #[test]
 fn what_cannot_be_seen_in_a_line_is_made_visible_and_what_is_long_is_cut() {
-    assert_eq!(text(b"A=1\n\tB=\"2\"\r\n", 2), "\\tB=\"2\"\\r");
+    assert_eq!(text(&split(b"A=1\n\tB=\"2\"\r\n"), 2), "\\tB=\"2\"\\r");
     let long = format!("NCCL_IB_HCA={}", "x".repeat(5000));
-    assert_eq!(text(long.as_bytes(), 1).chars().count(), SHOWN + 1);
-    assert_eq!(text(b"A=1", 9), "");
+    assert_eq!(text(&split(long.as_bytes()), 1).chars().count(), SHOWN + 1);
+    assert_eq!(text(&split(b"A=1"), 9), "");
     line(&long, MIDDLE, Status::Fault, "1023 bytes", "");
 }
 
@@ -145,4 +145,28 @@ fn who_wins_is_told_for_every_variable() {
 fn a_missing_file_is_an_error_of_the_user() {
     let error = look(&request(Path::new("/nonexistent/nccl.conf"), None, &[])).unwrap_err();
     assert!(error.kind() == Kind::Usage && error.message().contains("/nonexistent/nccl.conf"), "{error}");
+}
+
+#[test]
+fn a_value_of_any_length_is_shown_by_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nccl.conf");
+    std::fs::write(&file, format!("NCCL_DEBUG={}\n", "x".repeat(5000))).unwrap();
+    let checkup = look(&request(&file, MIDDLE, &[])).unwrap();
+    assert!(checkup.checks.iter().any(|check| check.status == Status::Fault));
+    for said in checkup.checks.iter().flat_map(|check| check.evidence.iter().chain(&check.next)) {
+        assert!(said.chars().count() < 600, "{} characters: {}…", said.len(), cut(said, 60));
+    }
+}
+
+#[test]
+fn a_file_of_garbage_is_looked_at_line_by_line_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nccl.conf");
+    std::fs::write(&file, "\u{1}garbage \u{7f} = ?\n".repeat(20_000)).unwrap();
+    let begun = std::time::Instant::now();
+    let checkup = look(&request(&file, MIDDLE, &[])).unwrap();
+    assert!(checkup.checks.len() > 1);
+    // Milliseconds; looked for from the top for every line it would be half a minute.
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
 }
