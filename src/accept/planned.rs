@@ -56,7 +56,7 @@ fn differences(run: &Plan, planned: &Plan) -> Vec<String> {
     all
 }
 
-/// `pcie-ll: NCCL_ALGO not set, not Ring`.
+/// `pcie-ll: NCCL_ALGO is not set, in the plan Ring`.
 fn variables(whose: &str, run: &Vars, planned: &Vars) -> Vec<String> {
     let value = |vars: &Vars, name: &str| vars.get(name).map_or_else(|| "not set".to_owned(), str::to_owned);
     let mut names: Vec<&str> = planned.iter().chain(run.iter()).map(|(name, _)| name).collect();
