@@ -65,14 +65,14 @@ fn states<'a>(run: &'a Tallied) -> BTreeMap<usize, Vec<&'a GpuState>> {
 
 /// An idle link runs at a lower generation to save power, so the highest counts.
 pub(super) fn link_generation(run: &Tallied, least: u32) -> Judged {
-    link(run, ("PCIe generation of every link", format!("≥ {least}")), least, |states| {
+    link(run, ("PCIe generation of links", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_generation).max()
     })
 }
 
 /// A width is not lowered to save power, so the narrowest counts.
 pub(super) fn link_width(run: &Tallied, least: u32) -> Judged {
-    link(run, ("PCIe lanes of every link", format!("≥ {least}")), least, |states| {
+    link(run, ("PCIe lanes of links", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_width).min()
     })
 }
@@ -186,7 +186,7 @@ pub(super) fn no_throttling(run: &Tallied) -> Judged {
 }
 
 pub(super) fn no_replays(run: &Tallied) -> Judged {
-    let judged = |outcome| Judged::new("link", "packets that PCIe links repeated", "0", outcome);
+    let judged = |outcome| Judged::new("link", "PCIe packets repeated", "0", outcome);
     let told = states(run).values().all(|states| states.iter().all(|state| state.pcie_replays.is_some()));
     let Some(arms) = conditions(run).filter(|_| told) else {
         return judged(Outcome::NotMeasured).because("NVML did not tell the replay counter of every GPU");

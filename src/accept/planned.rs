@@ -15,7 +15,7 @@ pub(super) fn measured(run: &Plan, planned: &Plan) -> Judged {
 
 /// The same of the golden run: else a cell would pass by one of other settings, or by none.
 pub(super) fn golden(golden: &Plan, planned: &Plan) -> Judged {
-    line("what the golden run measured", golden, planned)
+    line("the golden run measured", golden, planned)
 }
 
 fn line(what: &str, run: &Plan, planned: &Plan) -> Judged {

@@ -249,7 +249,7 @@ fn a_golden_run_passes_what_is_not_slower() {
     let held = against(Some(&golden)).unwrap().requirements.split_off(2);
     let outcomes: Vec<Outcome> = held.iter().map(|judged| judged.outcome).collect();
     assert_eq!(outcomes, [[Outcome::Pass; 8].as_slice(), &[Outcome::Fail]].concat());
-    assert_eq!(held[0].requirement, "what the golden run measured");
+    assert_eq!(held[0].requirement, "the golden run measured");
     // By a golden run of other settings nothing would be known to be as fast as it was.
     let mut other = golden;
     other.run.header.plan.sets[1].vars.set("NCCL_PROTO", "Simple");
