@@ -41,8 +41,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 /// The env set that is meant: one of a configuration, or one that is written out.
 pub fn named_set(flag: &str, text: &str, config: Option<&Path>) -> Result<EnvSet> {
     if text.contains(':') {
-        let sets = env_set::from_flags(&Vars::default(), &[text.to_owned()], &[])?;
-        return Ok(sets.into_iter().last().unwrap_or_else(EnvSet::baseline));
+        return env_set::written(flag, text);
     }
     let config = config.map_or_else(|| Config::builtin(STANDARD), Config::load)?;
     let set = env_set::named(&config.sets, flag, text)?;
@@ -64,7 +63,10 @@ pub fn under_audit(started: &Started, expected: Option<&EnvSet>, out: Option<&Pa
         "audit in {0}; live from another terminal: ncclsweep audit --watch {quoted}",
         folder.display()
     ));
-    let status = audited::run(started, &folder, plugin.as_deref())?;
+    let status = audited::run(started, &folder, plugin.as_deref()).inspect_err(|_| {
+        // Nothing is in it when the command did not start.
+        let _ = std::fs::remove_dir(&folder);
+    })?;
     if !status.success() {
         terminal::note(format!("the command ended with {status}"));
     }

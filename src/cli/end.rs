@@ -60,7 +60,7 @@ mod tests {
         let mut run = fixture::two_sets();
         run.visits.truncate(keep);
         run.header.plan.rounds = rounds;
-        Measured { folder: PathBuf::from("results/a b"), run, ended, unchanged: false }
+        Measured { folder: PathBuf::from("results/a b"), run, ended, unchanged: false, agents: None }
     }
 
     #[test]

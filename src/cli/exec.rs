@@ -65,7 +65,12 @@ fn of_run(path: &Path, name: Option<&str>, force: bool) -> Result<EnvSet> {
         let message = format!("{} of {} sets {first}, which is no variable of NCCL's", set.name, stored.place);
         return Err(Error::usage(message).help(format!("if you want it: {first}=… ncclsweep exec --set … -- COMMAND")));
     }
-    let objections = export::objections(run, arm);
+    let mut objections = export::objections(run, arm);
+    let vars = set.vars.over(&run.header.plan.base);
+    let reaching = vars.iter().filter(|(name, value)| reaches_beyond(name, value));
+    objections.extend(
+        reaching.map(|(name, value)| format!("{name}={value} makes processes load or write a file of its choice")),
+    );
     if !objections.is_empty() && !force {
         let message = format!("{} is not to be taken over from {}", set.name, stored.place);
         return Err(Error::usage(message)
@@ -73,9 +78,14 @@ fn of_run(path: &Path, name: Option<&str>, force: bool) -> Result<EnvSet> {
             .help("measure it anew, take a set by --set NAME alone, or insist with --force"));
     }
     objections.iter().for_each(|objection| terminal::note(format!("warning: {objection}")));
-    let vars = set.vars.over(&run.header.plan.base);
     terminal::note(format!("{} of {}: {vars}", set.name, stored.place));
     Ok(EnvSet { vars, ..set.clone() })
+}
+
+/// Whether a variable does more than tune: a document that came from elsewhere is looked at before it decides that.
+fn reaches_beyond(name: &str, value: &str) -> bool {
+    const BEYOND: [&str; 4] = ["NCCL_CONF_FILE", "NCCL_DEBUG_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE"];
+    BEYOND.contains(&name) || (name.ends_with("_PLUGIN") && value != "none")
 }
 
 /// The set that is faster than the baseline by most, over all its sizes.

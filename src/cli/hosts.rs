@@ -118,7 +118,7 @@ pub(super) fn gather(
     let (others, facts) = Others::gather(rendezvous, place.of, own, setup.deadlines.setup, asked)?;
     let first = Facts { provenance: header.provenance.clone(), devices: Vec::new(), machine: provenance::machine() };
     let all: Vec<&Facts> = std::iter::once(&first).chain(&facts).collect();
-    let warnings = alike::check(&all, args.hosts.allow_mixed)?;
+    let mut warnings = alike::check(&all, args.hosts.allow_mixed)?;
     let (plan, provenance) = (&mut header.plan, &mut header.provenance);
     plan.agents = vec![own as u32];
     for of in facts {
@@ -126,6 +126,9 @@ pub(super) fn gather(
         plan.devices.extend(of.devices);
         provenance.gpus.extend(of.provenance.gpus.iter().cloned());
         provenance.others.push(of.provenance);
+    }
+    if !plan.clean_env {
+        warnings.extend(alike::inherited(provenance));
     }
     plan.ranks = plan.agents.iter().sum();
     ranks::check(&plan.rank_env, plan.ranks)?;

@@ -40,6 +40,7 @@ use clap::FromArgMatches;
 use nix::sys::resource::{Resource, getrlimit};
 
 use crate::error::{Error, Kind, Result};
+use crate::supervisor::dispositions;
 use crate::wire;
 use crate::worker;
 
@@ -64,6 +65,9 @@ pub fn main() -> Exit {
 }
 
 fn command() -> Exit {
+    if let Err(error) = dispositions::notice_children() {
+        return failed(&Error::new(Kind::Environment, "cannot be told of children that end").because(error));
+    }
     // Workers, probes and what looks for the floor are this executable too; their arguments are ours alone, so they need no parser.
     let first = std::env::args_os().skip(1).take(3);
     let hidden: Vec<String> = first.map(|argument| argument.to_string_lossy().into_owned()).collect();

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::answer::{answer, unwritten};
 use super::args::Sweep as Args;
@@ -21,6 +22,7 @@ use crate::record::run::{Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
 use crate::report::{self, Format};
+use crate::supervisor::agents::first::Others;
 use crate::supervisor::bench::{Bench, Wanted};
 use crate::supervisor::deadlines::Pace;
 use crate::supervisor::floor;
@@ -54,7 +56,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     if let (Some(draft), false) = (&draft, args.quiet) {
         draft.notes().iter().for_each(terminal::note);
     }
-    let measured = measure(args, draft, &comparable)?;
+    let mut measured = measure(args, draft, &comparable)?;
+    // Until the end of this function: a launcher that ends a run kills all processes as soon as one is gone.
+    let _agents = measured.agents.take();
     let (exit, interrupted) = (exit(&measured.run, &measured.ended), measured.ended == Ended::Interrupted);
     let last = end::note(&measured, args.redact);
     let stored = measured.stored();
@@ -93,6 +97,8 @@ pub struct Measured {
     pub ended: Ended,
     /// Whether it was there as it is before: a run that was continued and had nothing left to do.
     pub unchanged: bool,
+    /// The other agents, who go when this is dropped.
+    pub agents: Option<Arc<Others>>,
 }
 
 impl Measured {
@@ -160,7 +166,7 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     }
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;
-    Ok(Measured { folder, run, ended, unchanged })
+    Ok(Measured { folder, run, ended, unchanged, agents: setup.hosts.others.clone() })
 }
 
 /// Whether every planned visit was made; without a number of rounds the time is the plan.

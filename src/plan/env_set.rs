@@ -12,7 +12,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub(super) use flags::unknown_set;
-pub use flags::{base_from_flags, from_flags, named, rank_env_from_flags, select};
+pub use flags::{base_from_flags, from_flags, named, rank_env_from_flags, select, written};
 pub(super) use rules::{check_name, check_value, check_variable};
 pub use vars::Vars;
 

@@ -96,6 +96,38 @@ pub struct Provenance {
     pub others: Vec<Provenance>,
 }
 
+impl Provenance {
+    /// This host and the others.
+    pub fn hosts(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Inherited variables that have one value on all hosts, and the names of the others.
+    #[must_use]
+    pub fn inherited_alike(&self) -> (Vars, Vec<&str>) {
+        let mut names: Vec<&str> = self.hosts().flat_map(|host| host.inherited.iter()).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let is_one = |name: &&str| self.others.iter().all(|host| host.inherited.get(name) == self.inherited.get(name));
+        let (alike, apart): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_one);
+        let of_all = self.inherited.iter().filter(|(name, _)| alike.contains(name));
+        (Vars::from_iter(of_all), apart)
+    }
+
+    /// What each host has of an inherited variable: `not set on a, LL on b (agent 1)`.
+    #[must_use]
+    pub fn inherited_by_host(&self, name: &str) -> String {
+        /// Hosts that are named.
+        const NAMED: usize = 4;
+        let each = self.hosts().enumerate().map(|(agent, host)| {
+            format!("{} on {} (agent {agent})", host.inherited.get(name).unwrap_or("not set"), host.host)
+        });
+        let more = (self.others.len() + 1).saturating_sub(NAMED);
+        let more = (more > 0).then(|| format!("{more} hosts more"));
+        each.take(NAMED).chain(more).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// What another program measured and `ncclsweep import` read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Imported {

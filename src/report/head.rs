@@ -236,8 +236,9 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
     if !plan.base.is_empty() {
         lines.push(Line::new("base", format!("{} under every set", assignments(&plan.base))));
     }
-    if !provenance.inherited.is_empty() {
-        let variables = assignments(&provenance.inherited);
+    let (inherited, apart) = provenance.inherited_alike();
+    if !inherited.is_empty() {
+        let variables = assignments(&inherited);
         lines.push(if plan.clean_env {
             Line::new("dropped", format!("{variables} of the environment (--clean-env)"))
         } else {
@@ -245,6 +246,8 @@ fn base(plan: &Plan, provenance: &Provenance) -> Vec<Line> {
             Line::new("inherited", format!("{variables} {warning} --clean-env drops what the environment brings"))
         });
     }
+    let by_host = |name: &&str| format!("{}: {}", plain(name), plain(&provenance.inherited_by_host(name)));
+    lines.extend(apart.iter().map(|name| Line::new("inherited", by_host(name))));
     let own = |of: &RankEnv| Line::new("one rank", format!("rank {} {}", of.rank, own(&of.vars)));
     lines.extend(plan.rank_env.iter().map(own));
     let settings = |file: &ConfFile| {

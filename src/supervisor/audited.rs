@@ -10,6 +10,7 @@ use nccl_profiler_ncclsweep::journal;
 use nix::unistd::Pid;
 
 use super::beside;
+use super::dispositions;
 use super::forwarded::Forwarded;
 use crate::error::{Error, Kind, Result};
 use crate::plan::env_set::Vars;
@@ -43,6 +44,7 @@ impl Started<'_> {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).envs(self.variables.iter());
+        dispositions::hand_on(&mut command);
         command
     }
 

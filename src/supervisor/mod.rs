@@ -12,6 +12,7 @@ pub mod child;
 pub mod crew;
 pub mod deadlines;
 pub mod diagnose;
+pub mod dispositions;
 pub mod emulator;
 pub mod floor;
 mod forwarded;

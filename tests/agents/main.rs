@@ -30,7 +30,7 @@ fn start(of: usize, arguments: &str, more: &[(Option<usize>, &str, &str)]) -> Ag
 }
 
 /// The same under mpirun; none where there is no mpirun.
-fn mpirun(of: usize, arguments: &str) -> Option<Agents> {
+fn mpirun(of: usize, arguments: &str, more: &[(&str, &str)]) -> Option<Agents> {
     if let Err(error) = Command::new("mpirun").arg("--version").output() {
         let required = std::env::var("NCCLSWEEP_MPI").is_ok_and(|value| value == "required");
         assert!(!required, "mpirun: {error}");
@@ -42,7 +42,7 @@ fn mpirun(of: usize, arguments: &str) -> Option<Agents> {
     command.arg(of.to_string()).arg(program()).args(SMALL.split(' ')).args(arguments.split_whitespace());
     command.args(["--out", "run"]);
     let mut agents = Agents::none();
-    agents.spawn(&mut command, &[]);
+    agents.spawn(&mut command, more);
     Some(agents)
 }
 
@@ -145,6 +145,18 @@ fn a_rank_of_another_host_may_miss_a_variable_and_communicators_take_turns() {
 }
 
 #[test]
+fn settings_that_hosts_inherit_differently_are_said() {
+    let mut agents = start(2, "--gpus 2 --rounds 1", &[(Some(1), "NCCL_MAX_NCHANNELS", "1")]);
+    let ended = agents.all();
+    let (said, shown) = (&ended[0].stderr, &ended[0].stdout);
+    assert!(said.contains("the hosts inherit NCCL_MAX_NCHANNELS differently: not set on"), "{ended:?}");
+    assert!(
+        shown.contains("inherited NCCL_MAX_NCHANNELS: not set on") && !shown.contains("under every set"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_soak_looks_at_the_data_of_all_hosts() {
     let mut agents = start(2, "--gpus 2 --soak 1s", &[]);
     let ended = agents.all();
@@ -156,7 +168,7 @@ fn a_soak_looks_at_the_data_of_all_hosts() {
 
 #[test]
 fn under_open_mpi_two_hosts_of_four_ranks_are_one_communicator() {
-    let Some(mut agents) = mpirun(2, "--gpus 4 --rounds 1") else { return };
+    let Some(mut agents) = mpirun(2, "--gpus 4 --rounds 1", &[]) else { return };
     let ended = agents.end(0);
     assert!(matches!(ended.code, Some(0 | 5)), "{ended:?}");
     is_whole(&document(&agents), 2, 4);
@@ -165,7 +177,7 @@ fn under_open_mpi_two_hosts_of_four_ranks_are_one_communicator() {
 
 #[test]
 fn under_open_mpi_four_hosts_of_eight_ranks_are_one_communicator() {
-    let Some(mut agents) = mpirun(4, "--gpus 8 --rounds 1") else { return };
+    let Some(mut agents) = mpirun(4, "--gpus 8 --rounds 1", &[]) else { return };
     let ended = agents.end(0);
     assert!(matches!(ended.code, Some(0 | 5)), "{ended:?}");
     let run = document(&agents);

@@ -224,6 +224,7 @@ fn the_commands_own_status_is_handed_on_and_a_missing_command_is_a_fault_of_use(
     assert!(ran.stderr().contains("no process told anything"), "{}", ran.stderr());
     let output = stage.program("audit --out other -- /nonexistent/server").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+    assert!(!stage.folder.path().join("other").exists(), "nothing is left of an audit of nothing");
     fs::write(stage.folder.path().join("audit/other.jsonl"), "").unwrap();
     let ran = stage.run("audit --out audit", "true").exits(2);
     assert!(ran.stderr().contains("not empty"), "a folder of another audit is refused: {}", ran.stderr());

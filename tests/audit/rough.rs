@@ -93,6 +93,35 @@ fn what_was_ignored_before_stays_ignored_in_the_command() {
 }
 
 #[test]
+fn a_broken_pipe_and_the_end_of_children_stay_ignored_and_the_status_is_told() {
+    let stage = Stage::new();
+    let run = |ignore: bool, start: &str, words: &[&str]| {
+        let mut command = stage.program(start);
+        command.arg("--").args(words);
+        // SAFETY: calls that are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                let how = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
+                libc::signal(libc::SIGPIPE, how);
+                libc::signal(libc::SIGCHLD, how);
+                Ok(())
+            })
+        };
+        Ran(command.output().unwrap())
+    };
+    let own = [libc::SIGPIPE, libc::SIGCHLD].map(|signal| 1_u64 << (signal - 1));
+    for (number, ignore) in [true, false].into_iter().enumerate() {
+        for start in [format!("audit --out {number}"), "exec --set pcie-ll".to_owned()] {
+            let shown = run(ignore, &start, &["grep", "SigIgn", "/proc/self/status"]).exits(0).stdout();
+            let mask = shown.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("the command's own line");
+            let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+            assert!(own.iter().all(|bit| (mask & bit != 0) == ignore), "{start}, {ignore}: {mask:x}");
+        }
+        run(ignore, &format!("audit --out status-{number}"), &["sh", "-c", "exit 7"]).exits(7);
+    }
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_costs_the_journal_and_not_the_server() {
     let stage = Stage::new();
     let script = format!("ulimit -f 1; {}; echo served $?", serve("calls=5"));
@@ -232,6 +261,14 @@ fn a_run_that_was_altered_sets_nothing_but_variables_of_nccl() {
     assert_eq!(ran.stdout(), "");
     let export = Ran(stage.program("export altered.json --set fast --to env").output().unwrap()).exits(2);
     assert!(export.stderr().contains("it sets LD_PRELOAD"), "{}", export.stderr());
+    // A variable of NCCL's that does more than tune wants a look.
+    let vars = run["plan"]["sets"][1]["vars"].as_object_mut().unwrap();
+    vars.remove("LD_PRELOAD");
+    vars.insert("NCCL_TUNER_PLUGIN".to_owned(), "/tmp/evil.so".into());
+    (run["backend"], run["provenance"]["emulated"]) = ("cuda".into(), Value::Null);
+    fs::write(&altered, run.to_string()).unwrap();
+    let ran = stage.run("exec --from altered.json --set fast", "echo started").exits(2);
+    assert!(ran.stderr().contains("NCCL_TUNER_PLUGIN=/tmp/evil.so makes processes load"), "{}", ran.stderr());
     run["plan"]["sets"][1]["vars"]["NCCL_ALGO"] = "Ring\nLD_PRELOAD=/tmp/evil.so".into();
     fs::write(&altered, run.to_string()).unwrap();
     stage.run("exec --from altered.json --set fast --force", "echo started").exits(2);

@@ -185,7 +185,7 @@ fn unknown(name: &str, context: &Context) -> Vec<Fault> {
     }
     vec![match near {
         Some(near) => fault.help(format!("did you mean {near}?")),
-        None => fault.help("--allow-unknown passes it on unchecked"),
+        None => fault,
     }]
 }
 

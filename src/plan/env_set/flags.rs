@@ -71,6 +71,14 @@ pub fn named(sets: &[EnvSet], name: &str, text: &str) -> Result<EnvSet> {
     found.ok_or_else(|| flag.fault(unknown_set(sets, text), 0..text.len()))
 }
 
+/// The one set that `text` writes out, `NAME:K=V,K=V`, behind the flag `name`.
+pub fn written(name: &str, text: &str) -> Result<EnvSet> {
+    let flag = Flag { name, text };
+    let (set, span) = flag.set()?;
+    let sets = collect(&Vars::default(), vec![(set, Place { name, text, span })])?;
+    Ok(sets.into_iter().last().unwrap_or_else(EnvSet::baseline))
+}
+
 /// A name that no set has: the one that was meant, and those there are.
 pub(in crate::plan) fn unknown_set(sets: &[EnvSet], name: &str) -> Wrong {
     let names = || sets.iter().map(|set| set.name.as_str());

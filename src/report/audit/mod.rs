@@ -192,7 +192,13 @@ fn ranks(worker: &Worker) -> String {
 fn sizes(out: &mut String, audit: &Audit, columns: usize) {
     let usage = audit::usage(audit);
     if usage.is_empty() {
-        paragraph(out, "", "no collective was announced: a communicator of one rank announces none", columns);
+        let alone = |worker: &Worker| worker.ranks().iter().all(|(_, ranks)| *ranks == Some(1));
+        let why = if audit.workers.iter().all(alone) {
+            "no collective was announced: a communicator of one rank announces none"
+        } else {
+            "no collective was told: none was called, or what was told last is lost"
+        };
+        paragraph(out, "", why, columns);
         return;
     }
     let mut sheet = Sheet::new(vec![

@@ -173,6 +173,9 @@ pub(super) fn hello(stream: &TcpStream) -> std::io::Result<Option<(BufReader<Tcp
         Ok(Received::Message(Report { what: What::NotStarted { message }, .. })) => {
             return Err(std::io::Error::other(message));
         }
+        Ok(Received::Message(Report { what: What::Interrupted, .. })) => {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
         Ok(Received::Message(_)) => return Err(std::io::Error::other("it says something else")),
         Ok(Received::Garbage(what)) => return Err(std::io::Error::other(what)),
         Ok(Received::End) => return Ok(None),

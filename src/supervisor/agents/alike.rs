@@ -27,6 +27,33 @@ pub fn check(all: &[&Facts], mixed: bool) -> Result<Vec<String>> {
     }
 }
 
+/// Variables whose values are names of a host: its interfaces, adapters, files.
+const OF_A_HOST: [&str; 9] = [
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_OOB_NET_IFNAME",
+    "NCCL_IB_HCA",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_HOSTID",
+    "NCCL_TOPO_FILE",
+    "NCCL_GRAPH_FILE",
+    "NCCL_CONF_FILE",
+    "NCCL_DEBUG_FILE",
+];
+
+/// What is to be said of inherited variables that the hosts of `first` do not have alike, other than those that name its parts.
+#[must_use]
+pub fn inherited(first: &Provenance) -> Vec<String> {
+    let (_, apart) = first.inherited_alike();
+    let say = |name: &&str| {
+        format!(
+            "the hosts inherit {name} differently: {}. Ranks that disagree may hang, and no figure is of one setting; --base \
+             {name}=… gives all the same, --clean-env drops what they inherit",
+            first.inherited_by_host(name)
+        )
+    };
+    apart.iter().filter(|name| !OF_A_HOST.contains(name)).map(say).collect()
+}
+
 /// What must be the same, where it is not.
 fn differing(one: &Provenance, other: &Provenance) -> Vec<(&'static str, [String; 2])> {
     let libraries = |of: &Provenance| {
@@ -61,6 +88,7 @@ fn shared_gpu<'a>(all: &[&'a Facts]) -> Option<(usize, usize, &'a str)> {
 mod tests {
     use super::*;
     use crate::nccl::version::NcclVersion;
+    use crate::plan::env_set::Vars;
     use crate::record::fixture;
 
     fn facts(machine: &str, gpus: std::ops::Range<usize>) -> Facts {
@@ -80,6 +108,19 @@ mod tests {
         assert!(error.next_step().unwrap().contains("--allow-mixed"));
         let told = check(&[&first, &other], true).unwrap();
         assert!(told.len() == 2 && told[1].contains("NCCL 2.27.3"), "{told:?}");
+    }
+
+    #[test]
+    fn settings_that_hosts_inherit_differently_are_told_but_for_names_of_their_own() {
+        let mut first = facts("a", 0..8).provenance;
+        first.inherited = Vars::from_iter([("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_0")]);
+        let mut other = first.clone();
+        other.host = "box-2".into();
+        other.inherited = Vars::from_iter([("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_1"), ("NCCL_PROTO", "LL")]);
+        first.others = vec![other];
+        let told = inherited(&first);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("inherit NCCL_PROTO differently: not set on box-1 (agent 0), LL on box-2 (agent 1)"));
     }
 
     #[test]

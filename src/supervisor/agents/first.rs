@@ -54,33 +54,11 @@ impl Others {
         limit: Duration,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(Self, Vec<Facts>)> {
-        let waiting = Awake::start();
-        let mut come: BTreeMap<u32, (TcpStream, BufReader<TcpStream>, Facts)> = BTreeMap::new();
-        while come.len() + 1 < of as usize {
-            if interrupted() {
-                return Err(Error::new(Kind::Interrupted, "interrupted while waiting for the other agents"));
-            }
-            if waiting.elapsed() >= limit {
-                let missing: Vec<String> = (1..of).filter(|a| !come.contains_key(a)).map(|a| a.to_string()).collect();
-                return Err(missed(&missing, of, limit, rendezvous.refused()));
-            }
-            let Some(Peer { purpose: Purpose::Orders { agent }, stream }) = rendezvous.next(GLANCE) else { continue };
-            if !(1..of).contains(&agent) || come.contains_key(&agent) {
-                refuse(&stream, agent, of);
-                continue;
-            }
-            let heard = hello(&stream);
-            waiting.count(HELLO);
-            match heard {
-                Ok(Some((reader, facts))) => _ = come.insert(agent, (stream, reader, facts)),
-                // While this process stood still it may have given up, and called again.
-                Ok(None) => {}
-                Err(error) => {
-                    let from = stream.peer_addr().map(|from| format!(" at {}", from.ip())).unwrap_or_default();
-                    let message = format!("agent {agent}{from} cannot take part");
-                    return Err(Error::new(Kind::Environment, message).because(error));
-                }
-            }
+        let mut come: Come = BTreeMap::new();
+        if let Err(error) = meet(&rendezvous, of, limit, interrupted, &mut come) {
+            // Who came is not left to find out that nobody is there any more.
+            come.values_mut().for_each(|(stream, ..)| _ = wire::send(stream, &Order::Quit));
+            return Err(error);
         }
         let mut first = own;
         let (mut agents, mut all) = (Vec::new(), Vec::new());
@@ -250,6 +228,53 @@ impl Drop for Others {
         // They hang up when they go, before this one does: a launcher may end all when it sees the first end.
         self.until(WRITE, &|| false, &|| self.agents.iter().all(|agent| agent.state().lost.is_some()));
     }
+}
+
+/// Agents that have come, with what they have.
+type Come = BTreeMap<u32, (TcpStream, BufReader<TcpStream>, Facts)>;
+
+/// Waits until all of the `of` agents but the first have come.
+fn meet(
+    rendezvous: &Rendezvous,
+    of: u32,
+    limit: Duration,
+    interrupted: &dyn Fn() -> bool,
+    come: &mut Come,
+) -> Result<()> {
+    let waiting = Awake::start();
+    while come.len() + 1 < of as usize {
+        if interrupted() {
+            return Err(Error::new(Kind::Interrupted, "interrupted while waiting for the other agents"));
+        }
+        if waiting.elapsed() >= limit {
+            let missing: Vec<String> = (1..of).filter(|a| !come.contains_key(a)).map(|a| a.to_string()).collect();
+            return Err(missed(&missing, of, limit, rendezvous.refused()));
+        }
+        let Some(Peer { purpose: Purpose::Orders { agent }, stream }) = rendezvous.next(GLANCE) else { continue };
+        if !(1..of).contains(&agent) || come.contains_key(&agent) {
+            refuse(&stream, agent, of);
+            continue;
+        }
+        let heard = hello(&stream);
+        waiting.count(HELLO);
+        match heard {
+            Ok(Some((reader, facts))) => _ = come.insert(agent, (stream, reader, facts)),
+            // While this process stood still it may have given up, and called again.
+            Ok(None) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                return Err(Error::new(
+                    Kind::Interrupted,
+                    format!("agent {agent} was interrupted before the run began"),
+                ));
+            }
+            Err(error) => {
+                let from = stream.peer_addr().map(|from| format!(" at {}", from.ip())).unwrap_or_default();
+                let message = format!("agent {agent}{from} cannot take part");
+                return Err(Error::new(Kind::Environment, message).because(error));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The place in the crew of an agent's first worker.

@@ -26,6 +26,9 @@ struct Told {
     names: [&'static str; 4],
 }
 
+/// Tells of all nodes of a step, where the others tell of one process.
+const TASKS_BY_NODE: &str = "SLURM_STEP_TASKS_PER_NODE";
+
 /// The launchers, those that are the innermost first: `mpirun` inside an allocation of Slurm has both.
 const LAUNCHERS: [Told; 6] = [
     Told {
@@ -44,10 +47,7 @@ const LAUNCHERS: [Told; 6] = [
         names: ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
     },
     // Of a step alone: in a batch script, which no step started, the job's own numbers would count tasks that are not there.
-    Told {
-        launcher: "srun",
-        names: ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"],
-    },
+    Told { launcher: "srun", names: ["SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", TASKS_BY_NODE] },
     Told { launcher: "RANK and WORLD_SIZE", names: ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"] },
 ];
 
@@ -58,8 +58,8 @@ pub fn place(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Place>> {
     let number = |name: &str| -> Result<Option<u32>> {
         let Some(text) = get(name) else { return Ok(None) };
         // Slurm tells of every node: `8(x2),4`. The first is taken, for the shares of a host are the same on all.
-        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().map(Some).map_err(|_| {
+        let number = if name == TASKS_BY_NODE { text.split(['(', ',']).next().unwrap_or_default() } else { &text };
+        number.parse().map(Some).map_err(|_| {
             Error::usage(format!("{name}={text} is no number"))
                 .help("it is set by a launcher; `--rendezvous none` measures without other agents")
         })
@@ -92,8 +92,17 @@ pub fn address(asked: Option<&str>, place: &Place, get: &dyn Fn(&str) -> Option<
         return split(asked, port);
     }
     if let Some(master) = get("MASTER_ADDR").filter(|master| !master.is_empty()) {
-        let port = get("MASTER_PORT").and_then(|port| port.parse().ok()).unwrap_or(port);
-        return Ok((master, port));
+        let wrong = |text: &str| {
+            Error::usage(format!("MASTER_PORT={text} is no port"))
+                .help("from 1 to 65535, the same for all agents; --rendezvous HOST:PORT names another")
+        };
+        let told = get("MASTER_PORT").filter(|port| !port.is_empty());
+        let port = match told {
+            Some(text) => text.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong(&text))?,
+            None => port,
+        };
+        let bare = master.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::to_owned);
+        return Ok((bare.unwrap_or(master), port));
     }
     if place.local_of == place.of {
         return Ok(("127.0.0.1".to_owned(), port));
@@ -122,7 +131,7 @@ fn split(text: &str, port: u16) -> Result<(String, u16)> {
     };
     let port = match rest.ok_or_else(wrong)? {
         "" => port,
-        given => given.parse().map_err(|_| wrong())?,
+        given => given.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
     };
     if host.is_empty() { Err(wrong()) } else { Ok((host.to_owned(), port)) }
 }
@@ -217,6 +226,7 @@ mod tests {
     #[test]
     fn numbers_that_are_none_are_refused_by_name() {
         assert!(place(&with(&[("RANK", "x"), ("WORLD_SIZE", "2")])).unwrap_err().message().contains("RANK=x"));
+        assert!(place(&with(&[("RANK", "1x"), ("WORLD_SIZE", "2")])).is_err());
         assert!(place(&with(&[("RANK", "2"), ("WORLD_SIZE", "2")])).is_err());
     }
 
@@ -228,6 +238,11 @@ mod tests {
         assert_eq!(at(Some("[fe80::1]:7"), &[]).unwrap(), ("fe80::1".into(), 7));
         assert_eq!(at(Some("fe80::1"), &[]).unwrap().0, "fe80::1");
         assert_eq!(at(None, &[("MASTER_ADDR", "m"), ("MASTER_PORT", "5")]).unwrap(), ("m".into(), 5));
+        assert_eq!(at(None, &[("MASTER_ADDR", "[::1]"), ("MASTER_PORT", "5")]).unwrap(), ("::1".into(), 5));
+        for wrong in ["x", "0", "70000"] {
+            let error = at(None, &[("MASTER_ADDR", "m"), ("MASTER_PORT", wrong)]).unwrap_err();
+            assert!(error.message().contains(&format!("MASTER_PORT={wrong}")), "{error}");
+        }
         let (node, port) = at(None, &[("SLURM_STEP_NODELIST", "gpu[03-04,9],x"), ("SLURM_JOB_ID", "77")]).unwrap();
         assert!(node == "gpu03" && PORTS.contains(&port));
         assert_eq!(first_node("login"), Some("login".into()));
@@ -236,7 +251,7 @@ mod tests {
         let one_host = Place { local_of: 4, ..place.clone() };
         assert_eq!(address(None, &one_host, &with(&[])).unwrap().0, "127.0.0.1");
         assert!(at(None, &[]).unwrap_err().next_step().unwrap().contains("--rendezvous HOST:PORT"));
-        for wrong in ["", ":7", "node:x", "[fe80::1]7", "node:70000"] {
+        for wrong in ["", ":7", "node:x", "[fe80::1]7", "node:70000", "node:0"] {
             assert!(at(Some(wrong), &[]).is_err(), "{wrong}");
         }
     }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use super::message::{Facts, Left, Order, Report, What};
-use super::rendezvous::{Purpose, connect, expect_reading};
+use super::rendezvous::{Purpose, connect, expect_reading, shown};
 use super::token::Token;
 use crate::error::{Error, Kind, Result};
 use crate::plan::schedule::Plan;
@@ -26,6 +26,10 @@ use crate::wire::{self, Event, Received};
 const LAST: Duration = Duration::from_secs(1);
 /// Between two looks for orders.
 const GLANCE: Duration = Duration::from_millis(50);
+/// How long an agent whose user interrupts it waits for the first to end the run.
+const LEAVE: Duration = Duration::from_secs(60);
+/// How long an agent that was started wrongly looks for the first: that one was mostly started so too, and is gone.
+const WRONG: Duration = Duration::from_secs(3);
 /// Longer logs are not sent: of a timed visit they are far below.
 const MOST_LOG: u64 = 6 << 20;
 
@@ -49,12 +53,19 @@ impl Agent<'_> {
     /// Serves the first agent until the run is over, with what is `prepared`; or tells it why nothing is.
     pub fn serve(&self, prepared: Result<(Setup, Facts)>) -> Result<()> {
         let purpose = Purpose::Orders { agent: self.index };
-        let stream = connect(self.at, self.token, purpose, self.limit, self.interrupted);
+        let limit = match &prepared {
+            Err(error) if error.kind() == Kind::Usage => self.limit.min(WRONG),
+            _ => self.limit,
+        };
+        let stream = connect(self.at, self.token, purpose, limit, self.interrupted);
         let (setup, facts) = match (prepared, &stream) {
             (Ok(prepared), _) => prepared,
             (Err(error), stream) => {
-                let tell = |stream| self.report(stream, 0, What::NotStarted { message: error.to_string() });
-                stream.iter().for_each(tell);
+                let why = || match error.kind() {
+                    Kind::Interrupted => What::Interrupted,
+                    _ => What::NotStarted { message: error.to_string() },
+                };
+                stream.iter().for_each(|stream| self.report(stream, 0, why()));
                 return Err(error);
             }
         };
@@ -77,21 +88,39 @@ impl Agent<'_> {
             }
             if (self.interrupted)() {
                 self.report(&stream, 0, What::Interrupted);
-                return Err(Error::new(Kind::Interrupted, "interrupted; the first agent keeps the results"));
+                return self.take_leave(&stream, &orders);
             }
         }
     }
 
+    /// Waits until the first agent has ended the run, and ends well: a launcher that sees a process fail kills all others, also
+    /// the first in the midst of writing what was measured.
+    fn take_leave(&self, stream: &TcpStream, orders: &Orders) -> Result<()> {
+        let waiting = Awake::start();
+        while waiting.elapsed() < LEAVE {
+            match orders.come.recv_timeout(GLANCE) {
+                // It has not heard yet, and waits for workers.
+                Ok(Order::Visit { number, .. }) => {
+                    self.report(stream, number, What::Ended { workers: Vec::new(), output: Vec::new() });
+                }
+                Ok(Order::Quit | Order::Refused { .. }) => return Ok(()),
+                Ok(Order::Ask(_) | Order::End) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+            }
+        }
+        Err(Error::new(Kind::Interrupted, "interrupted, and the first agent does not end the run"))
+    }
+
     fn refused(&self, why: String) -> Error {
-        let (host, port) = self.at;
-        Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+        let at = shown(self.at.0, self.at.1);
+        Error::new(Kind::Environment, format!("the first agent at {at} does not take this one"))
             .because(std::io::Error::other(why))
             .help("each process of a launcher is one agent: by hand, RANK counts from 0 and WORLD_SIZE is the same for all")
     }
 
     fn gone(&self) -> Error {
-        let (host, port) = self.at;
-        Error::new(Kind::Incomplete, format!("the first agent at {host}:{port} is gone"))
+        let at = shown(self.at.0, self.at.1);
+        Error::new(Kind::Incomplete, format!("the first agent at {at} is gone"))
             .help("what it had measured is in its folder of results")
     }
 
@@ -123,7 +152,9 @@ impl Agent<'_> {
         let statuses = match started {
             Ok(mut crew) => part.follow(&mut crew, orders, &workers, &output),
             Err(outcome) => {
-                self.report(stream, number, What::NotStarted { message: outcome.to_string() });
+                let interrupted = (self.interrupted)();
+                let why = What::NotStarted { message: outcome.to_string() };
+                self.report(stream, number, if interrupted { What::Interrupted } else { why });
                 vec![None; workers.len()]
             }
         };

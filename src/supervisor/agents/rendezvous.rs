@@ -103,12 +103,16 @@ impl Rendezvous {
     /// Listens at this address alone.
     pub fn listen(host: &str, port: u16, token: Token) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::new(Kind::Environment, format!("cannot listen for the other agents at {host}:{port}"))
+            let help = match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "another program listens there, or another first agent: --rendezvous HOST:PORT names another port"
+                }
+                _ => "it must be an address of this host: --rendezvous HOST:PORT names one, the same for all agents",
+            };
+            let at = shown(host, port);
+            Error::new(Kind::Environment, format!("cannot listen for the other agents at {at}"))
                 .because(error)
-                .help(
-                    "another program may listen there, or another first agent: --rendezvous HOST:PORT names another port, \
-                     or address of this host",
-                )
+                .help(help)
         };
         let listener = TcpListener::bind((host, port)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -168,6 +172,11 @@ pub(super) fn admit(stream: &TcpStream, token: &Token) -> std::io::Result<Purpos
     Ok(purpose)
 }
 
+/// An address as `--rendezvous` takes it.
+pub(super) fn shown(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Connects to the first agent, which may not listen yet.
 pub fn connect(
     (host, port): (&str, u16),
@@ -183,9 +192,13 @@ pub fn connect(
         let reached = reach(host, port);
         waiting.count(WORD);
         let failed = match reached {
-            Err(error) => Error::new(Kind::Environment, format!("cannot reach the first agent at {host}:{port}"))
-                .because(error)
-                .help("does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address"),
+            Err(error) => {
+                Error::new(Kind::Environment, format!("cannot reach the first agent at {}", shown(host, port)))
+                    .because(error)
+                    .help(
+                        "does it run, and may hosts connect to this port? --rendezvous HOST:PORT names another address",
+                    )
+            }
             Ok(stream) => {
                 let introduced = introduce(&stream, token, purpose);
                 waiting.count(WORD);
@@ -212,12 +225,12 @@ fn refused(host: &str, port: u16, error: std::io::Error) -> Error {
     if is_passing(&error) {
         return Error::new(
             Kind::Environment,
-            format!("what listens at {host}:{port} does not speak as a first agent does"),
+            format!("what listens at {} does not speak as a first agent does", shown(host, port)),
         )
         .because(error)
         .help("it is another program, or a first agent that is stopped; --rendezvous HOST:PORT names another address");
     }
-    Error::new(Kind::Environment, format!("the first agent at {host}:{port} does not take this one"))
+    Error::new(Kind::Environment, format!("the first agent at {} does not take this one", shown(host, port)))
         .because(error)
         .help(format!("every agent needs the same {} or --rendezvous-token-file", super::token::VARIABLE))
 }
@@ -441,5 +454,7 @@ mod tests {
     fn an_address_of_another_host_cannot_be_listened_at() {
         let error = Rendezvous::listen("192.0.2.1", 0, token("the token of this run")).unwrap_err();
         assert!(error.message().contains("192.0.2.1") && error.next_step().unwrap().contains("--rendezvous"));
+        assert!(error.next_step().unwrap().contains("an address of this host"), "nothing listens there: {error:?}");
+        assert_eq!(shown("fe80::1", 7), "[fe80::1]:7");
     }
 }

@@ -9,6 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::error::{Error, Result};
+use crate::regular;
 
 /// The variable that holds it.
 pub const VARIABLE: &str = "NCCLSWEEP_TOKEN";
@@ -93,7 +94,7 @@ fn read(file: &Path) -> Result<String> {
     if found.len() > MOST {
         return Err(Error::usage(format!("{} is no token: {} bytes", file.display(), found.len())));
     }
-    std::fs::read_to_string(file).map_err(failed)
+    regular::text(file, MOST).map_err(failed)
 }
 
 #[cfg(test)]
@@ -129,6 +130,11 @@ mod tests {
         allow(0o600);
         assert_eq!(Token::find(Some(file.path()), None).unwrap().0, "0123456789abcdef");
         assert!(Token::find(Some(Path::new("/nonexistent/token")), None).is_err());
+        let pipe = file.path().with_extension("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).unwrap();
+        let error = Token::find(Some(&pipe), None).unwrap_err();
+        std::fs::remove_file(&pipe).unwrap();
+        assert!(error.message().contains("cannot read the token"), "nobody is waited for: {error}");
         assert!(!format!("{:?}", token("0123456789abcdef")).contains("0123"), "no log shows it");
     }
 }
