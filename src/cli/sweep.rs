@@ -18,6 +18,7 @@ use crate::impact::Step;
 use crate::plan::schedule::{Plan, Rounds};
 use crate::record::document;
 use crate::record::journal::Journal;
+use crate::record::redact::Redactor;
 use crate::record::run::{Header, Run, Verdict};
 use crate::record::stored::Stored;
 use crate::record::summary::Tally;
@@ -122,13 +123,16 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
         (None, draft) => begin(args, draft.map_or_else(|| Draft::new(args), Ok)?, &private, fit, &asked)?,
     };
     let plan = &header.plan;
+    let redactor = args.redact.then(|| Redactor::new(&header));
+    let plain = |text: &str| redactor.as_ref().map_or_else(|| text.to_owned(), |redactor| redactor.text(text));
+    let warnings: Vec<String> = warnings.iter().map(|warning| plain(warning)).collect();
     if !args.quiet {
         warnings.iter().for_each(|warning| terminal::note(format!("warning: {warning}")));
     }
     if args.verbose {
         plan.libraries
             .iter()
-            .for_each(|library| terminal::note(format!("NCCL {} is {}", library.version, library.path)));
+            .for_each(|library| terminal::note(plain(&format!("NCCL {} is {}", library.version, library.path))));
         terminal::note(format!("seed {}, results in {}", plan.seed, folder.display()));
     }
     let held = |journal: &Journal| (journal.entries().len(), journal.pairs().len(), journal.floor().cloned());
@@ -161,8 +165,8 @@ pub fn measure(args: &Args, draft: Option<Draft>, fit: &dyn Fn(&Header) -> Resul
     drop(tally);
     run.warnings.splice(0..0, warnings);
     if let Ended::Sick(sick) = &ended {
-        terminal::note(format!("the sweep stopped: {}", sick.what));
-        run.warnings.insert(0, format!("{}; the sweep stopped there. {}", sick.what, sick.help));
+        terminal::note(plain(&format!("the sweep stopped: {}", sick.what)));
+        run.warnings.insert(0, plain(&format!("{}; the sweep stopped there. {}", sick.what, sick.help)));
     }
     document::write(&folder, &run, &journal)?;
     super::report::page(&folder, &run, &journal)?;

@@ -145,11 +145,14 @@ fn a_rank_of_another_host_may_miss_a_variable_and_communicators_take_turns() {
 }
 
 #[test]
-fn settings_that_hosts_inherit_differently_are_said() {
-    let mut agents = start(2, "--gpus 2 --rounds 1", &[(Some(1), "NCCL_MAX_NCHANNELS", "1")]);
+fn settings_that_hosts_inherit_differently_are_said_without_their_names_where_these_are_secret() {
+    let mut agents = start(2, "--gpus 2 --rounds 1 --redact", &[(Some(1), "NCCL_MAX_NCHANNELS", "1")]);
     let ended = agents.all();
     let (said, shown) = (&ended[0].stderr, &ended[0].stdout);
-    assert!(said.contains("the hosts inherit NCCL_MAX_NCHANNELS differently: not set on"), "{ended:?}");
+    let warning =
+        "the hosts inherit NCCL_MAX_NCHANNELS differently: not set on host-1 (agent 0), 1 on host-1 (agent 1)";
+    assert!(said.contains(warning), "{ended:?}");
+    assert!(document(&agents).warnings.iter().any(|stored| stored.contains(warning)));
     assert!(
         shown.contains("inherited NCCL_MAX_NCHANNELS: not set on") && !shown.contains("under every set"),
         "{shown}"
