@@ -127,13 +127,12 @@ pub(super) fn gather(
         provenance.gpus.extend(of.provenance.gpus.iter().cloned());
         provenance.others.push(of.provenance);
     }
-    if !plan.clean_env {
-        warnings.extend(alike::inherited(provenance));
-    }
+    let apart = if plan.clean_env { Vec::new() } else { alike::inherited_apart(provenance) };
+    warnings.extend(apart.iter().map(|name| alike::told_apart(provenance, name)));
     plan.ranks = plan.agents.iter().sum();
     ranks::check(&plan.rank_env, plan.ranks)?;
     let id = args.hosts.id(0, setup.emulation.is_some());
-    setup.hosts = agents::Hosts { agent: 0, id, others: Some(Arc::new(others)) };
+    setup.hosts = agents::Hosts { agent: 0, id, others: Some(Arc::new(others)), apart };
     Ok(warnings)
 }
 
@@ -163,6 +162,6 @@ fn prepare(args: &Sweep, place: &Place, private: &Private, asked: &dyn Fn() -> b
     let header = bench.header(plan);
     let facts = Facts { provenance: header.provenance, devices: header.plan.devices, machine: provenance::machine() };
     let id = args.hosts.id(place.agent, args.emulation.emulate.is_some());
-    let hosts = agents::Hosts { agent: place.agent as usize, id, others: None };
+    let hosts = agents::Hosts { agent: place.agent as usize, id, others: None, apart: Vec::new() };
     Ok((Setup { hosts, ..bench.setup(sweep::deadlines(args)) }, facts))
 }

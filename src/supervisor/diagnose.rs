@@ -25,7 +25,7 @@ struct Signs<'a> {
     oversubscribed: bool,
     /// Ranks are processes.
     processes: bool,
-    /// Single ranks have variables of their own.
+    /// Ranks have different variables: single ones of their own, or those of hosts what each inherits.
     mismatched: bool,
     /// A variable in the worker's environment and its value.
     variables: Vec<(&'a str, &'a str)>,
@@ -41,13 +41,13 @@ struct Row {
 }
 
 /// What the failure of `visit` means; nothing for one that completed or whose signs are not known. `log` is the end of NCCL's
-/// log: some signs are no warnings.
+/// log: some signs are no warnings. `apart` are variables that hosts inherit differently.
 #[must_use]
-pub fn diagnose(plan: &Plan, visit: &Visit, log: &str) -> Option<Diagnosis> {
+pub fn diagnose(plan: &Plan, visit: &Visit, log: &str, apart: &[String]) -> Option<Diagnosis> {
     if matches!(visit.outcome, Outcome::Completed | Outcome::Interrupted | Outcome::NotRun { .. }) {
         return None;
     }
-    let signs = Signs::of(plan, visit, log);
+    let signs = Signs::of(plan, visit, log, apart);
     told(table::ROWS.iter(), &signs)
 }
 
@@ -76,12 +76,15 @@ fn told(mut rows: impl Iterator<Item = &'static Row>, signs: &Signs) -> Option<D
 }
 
 impl<'a> Signs<'a> {
-    fn of(plan: &Plan, visit: &'a Visit, log: &str) -> Self {
+    fn of(plan: &Plan, visit: &'a Visit, log: &str, apart: &[String]) -> Self {
         let mut text = visit.outcome.to_string();
         for line in visit.evidence.iter().map(String::as_str).chain([log]) {
             let _ = write!(text, "\n{line}");
         }
         let worker = visit.worker.iter();
+        // What lies over the inherited ones all ranks have alike.
+        let over = plan.sets[visit.arm.set].vars.over(&plan.base);
+        let differs = |name: &String| over.get(name).is_none();
         Self {
             outcome: &visit.outcome,
             text: text.to_lowercase(),
@@ -89,7 +92,7 @@ impl<'a> Signs<'a> {
             ll128: visit.used.iter().any(|by| by.used.protocol == Protocol::Ll128),
             oversubscribed: plan.oversubscribed(),
             processes: visit.arm.is_processes(),
-            mismatched: !plan.rank_env.is_empty(),
+            mismatched: !plan.rank_env.is_empty() || apart.iter().any(differs),
             variables: worker.flat_map(|worker| worker.variables.iter()).collect(),
         }
     }

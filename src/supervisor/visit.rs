@@ -182,7 +182,8 @@ pub fn visit(
     let mut logs: Vec<PathBuf> = workers.iter().map(|worker| worker.log.clone()).collect();
     logs.extend(keep(&remains, private));
     add_evidence(&mut visit, &output, &logs, &remains);
-    visit.diagnosis = diagnose(plan, &visit, &logs.iter().map(|log| end_of(log)).collect::<String>());
+    let log = logs.iter().map(|log| end_of(log)).collect::<String>();
+    visit.diagnosis = diagnose(plan, &visit, &log, &setup.hosts.apart);
     let pid = |rank| visit.worker.as_ref().and_then(|facts| facts.pid_of(rank));
     workers.iter().for_each(|worker| worker.grant(pid(worker.job.ranks.start)));
     for file in logs.into_iter().chain([output]) {

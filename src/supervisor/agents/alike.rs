@@ -40,18 +40,21 @@ const OF_A_HOST: [&str; 9] = [
     "NCCL_DEBUG_FILE",
 ];
 
-/// What is to be said of inherited variables that the hosts of `first` do not have alike, other than those that name its parts.
+/// Inherited variables that the hosts of `first` do not have alike, other than those that name parts of a host.
 #[must_use]
-pub fn inherited(first: &Provenance) -> Vec<String> {
+pub fn inherited_apart(first: &Provenance) -> Vec<String> {
     let (_, apart) = first.inherited_alike();
-    let say = |name: &&str| {
-        format!(
-            "the hosts inherit {name} differently: {}. Ranks that disagree may hang, and no figure is of one setting; --base \
-             {name}=… gives all the same, --clean-env drops what they inherit",
-            first.inherited_by_host(name)
-        )
-    };
-    apart.iter().filter(|name| !OF_A_HOST.contains(name)).map(say).collect()
+    apart.into_iter().filter(|name| !OF_A_HOST.contains(name)).map(str::to_owned).collect()
+}
+
+/// What is to be said of one of them.
+#[must_use]
+pub fn told_apart(first: &Provenance, name: &str) -> String {
+    format!(
+        "the hosts inherit {name} differently: {}. Ranks that disagree may hang, and no figure is of one setting; --base \
+         {name}=… gives all the same, --clean-env drops what they inherit",
+        first.inherited_by_host(name)
+    )
 }
 
 /// What must be the same, where it is not.
@@ -118,9 +121,12 @@ mod tests {
         other.host = "box-2".into();
         other.inherited = Vars::from_iter([("NCCL_ALGO", "Ring"), ("NCCL_IB_HCA", "mlx5_1"), ("NCCL_PROTO", "LL")]);
         first.others = vec![other];
-        let told = inherited(&first);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("inherit NCCL_PROTO differently: not set on box-1 (agent 0), LL on box-2 (agent 1)"));
+        assert_eq!(inherited_apart(&first), ["NCCL_PROTO"]);
+        let told = told_apart(&first, "NCCL_PROTO");
+        assert!(
+            told.contains("inherit NCCL_PROTO differently: not set on box-1 (agent 0), LL on box-2 (agent 1)"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -26,4 +26,6 @@ pub struct Hosts {
     pub id: Option<String>,
     /// The other agents, as the first has them.
     pub others: Option<Arc<first::Others>>,
+    /// Inherited variables that the hosts have differently, so that their ranks may disagree.
+    pub apart: Vec<String>,
 }

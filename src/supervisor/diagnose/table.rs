@@ -48,10 +48,10 @@ pub(super) const ROWS: &[Row] = &[
         next: "take a newer library with --nccl PATH",
     },
     Row {
-        sign: "a collective hangs, and --rank-env gives ranks different settings",
+        sign: "a collective hangs, and ranks have different settings: by --rank-env, or as hosts inherit them",
         holds: |signs| signs.mismatched && signs.hung_in_a_collective(),
         meaning: "ranks that chose another algorithm, protocol or number of channels wait for each other for ever",
-        next: "that is what a variable that misses one rank does; give it to all ranks, or take it from all",
+        next: "that is what a variable that misses one rank does; give it to all ranks (--base), or take it from all (--clean-env)",
     },
     Row {
         sign: "`/dev/shm/nccl-…` of size 0 cannot be attached",

@@ -9,7 +9,7 @@ fn said(outcome: Outcome, lines: &[&str]) -> Option<Diagnosis> {
     let mut visit = run.visits.remove(1);
     visit.outcome = outcome;
     visit.evidence = lines.iter().map(|line| (*line).to_owned()).collect();
-    diagnose(&run.header.plan, &visit, "")
+    diagnose(&run.header.plan, &visit, "", &[])
 }
 
 fn hung(phase: Phase) -> Outcome {
@@ -97,7 +97,7 @@ fn buffers_of_a_few_bytes_are_known_by_the_error_of_the_driver() {
     let mut of = |value: &str| {
         let worker = visit.worker.as_mut().unwrap();
         worker.variables = [("NCCL_BUFFSIZE".to_owned(), value.to_owned())].into_iter().collect();
-        diagnose(&run.header.plan, &visit, "").map(|told| told.meaning)
+        diagnose(&run.header.plan, &visit, "", &[]).map(|told| told.meaning)
     };
     assert!(of("4M").unwrap().contains("reads `4M` as 4"));
     assert_eq!(of("4194304"), None);
@@ -118,7 +118,7 @@ fn a_collective_that_hangs_over_p2p_points_to_acs_and_one_over_host_memory_does_
     let of = |transport: Transport, phase: Phase| {
         let mut visit = run.visits[1].clone();
         (visit.outcome, visit.read) = (hung(phase), Some(log_of(transport)));
-        diagnose(&run.header.plan, &visit, "").map(|told| told.meaning)
+        diagnose(&run.header.plan, &visit, "", &[]).map(|told| told.meaning)
     };
     let p2p = || Transport::P2p("direct pointer".into());
     assert!(of(p2p(), Phase::First).unwrap().contains("ACS"));
@@ -134,8 +134,21 @@ fn a_hang_of_ranks_that_share_a_gpu_is_called_experimental() {
     run.header.plan.devices.truncate(1);
     let mut visit = run.visits[1].clone();
     (visit.outcome, visit.read) = (hung(Phase::Timing), Some(log_of(Transport::P2p("direct pointer".into()))));
-    let told = diagnose(&run.header.plan, &visit, "").unwrap();
+    let told = diagnose(&run.header.plan, &visit, "", &[]).unwrap();
     assert!(told.meaning.contains("experimental") && told.next.contains("NCCL_MAX_CTAS"), "{told:?}");
+}
+
+#[test]
+fn a_hang_of_ranks_that_inherit_differently_is_told_as_that_unless_the_set_gives_them_one_value() {
+    let run = fixture::two_sets();
+    let told = |set: usize, apart: &str| {
+        let mut visit = run.visits.iter().find(|visit| visit.arm.set == set).unwrap().clone();
+        (visit.outcome, visit.read) = (hung(Phase::Timing), Some(log_of(Transport::P2p("direct pointer".into()))));
+        diagnose(&run.header.plan, &visit, "", &[apart.to_owned()]).unwrap().meaning
+    };
+    assert!(told(0, "NCCL_PROTO").contains("wait for each other for ever"));
+    assert!(!told(1, "NCCL_PROTO").contains("wait for each other for ever"), "the set has NCCL_PROTO=LL");
+    assert!(told(1, "NCCL_MIN_NCHANNELS").contains("wait for each other for ever"));
 }
 
 #[test]
@@ -143,7 +156,7 @@ fn wrong_data_is_blamed_on_what_carried_it() {
     let run = fixture::two_sets();
     let mut visit = run.visits[1].clone();
     visit.outcome = Outcome::WrongData;
-    let told = |visit: &Visit| diagnose(&run.header.plan, visit, "").unwrap().meaning;
+    let told = |visit: &Visit| diagnose(&run.header.plan, visit, "", &[]).unwrap().meaning;
     assert!(told(&visit).contains("not the sum"));
     visit.read = Some(log_of(Transport::P2p("direct pointer".into())));
     assert!(told(&visit).contains("P2P over this path"));
@@ -155,7 +168,7 @@ fn a_sign_that_is_no_warning_is_found_in_the_log() {
     let mut visit = run.visits[1].clone();
     visit.outcome = nccl_error(None);
     let log = "box:4766:4780 [0] NCCL INFO ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem 79856\n";
-    assert!(diagnose(&run.header.plan, &visit, log).unwrap().meaning.contains("too old"));
+    assert!(diagnose(&run.header.plan, &visit, log, &[]).unwrap().meaning.contains("too old"));
 }
 
 #[test]
