@@ -94,7 +94,7 @@ impl Redactor {
     #[must_use]
     pub fn new(header: &Header) -> Self {
         let mut redactor = Self::default();
-        std::iter::once(&header.provenance).chain(&header.provenance.others).for_each(|host| redactor.learn_of(host));
+        header.provenance.hosts().for_each(|host| redactor.learn_of(host));
         header.plan.libraries.iter().for_each(|library| redactor.learn_path(&library.path));
         redactor.learn_users(header);
         header.plan.wrap.iter().for_each(|argument| redactor.learn_argument(argument));

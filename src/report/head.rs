@@ -125,7 +125,7 @@ fn boxes(provenance: &Provenance) -> Vec<Line> {
 
 /// Where the ranks are, when that is on several hosts, each with an agent.
 fn hosts(plan: &Plan, provenance: &Provenance) -> Option<String> {
-    let names = std::iter::once(provenance).chain(&provenance.others).map(|host| plain(&host.host));
+    let names = provenance.hosts().map(|host| plain(&host.host));
     let each = names.enumerate().map(|(agent, host)| format!("{} on {host}", ranks_of(plan, agent)));
     let each: Vec<String> = each.take(plan.agents.len()).collect();
     (plan.agents.len() > 1).then(|| format!("{}: ranks {}", plural(plan.agents.len(), "agent"), each.join(", ")))
