@@ -11,7 +11,7 @@ use crate::plan::schedule::Library;
 /// What is said of buffers.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Buffers {
-    /// Register buffers with NCCL: none, local (2.19), symmetric (2.27); several are a factor [default: none]
+    /// Register buffers with NCCL: none, capture, local (2.19), symmetric (2.27); several are a factor [default: none]
     #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_parser = read::<Register>, help_heading = "Cases")]
     pub register: Vec<Register>,
     /// Give each call of a chain buffers of its own, so that large messages do not come out of a cache

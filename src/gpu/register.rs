@@ -42,7 +42,7 @@ fn windows() -> Result<&'static Windows> {
     WINDOWS.get_or_init(|| Windows::resolve(communicator::library()?)).as_ref().map_err(Clone::clone)
 }
 
-/// Memory for buffers that will be registered so: NCCL's own allocator, for its kernels map no other.
+/// Memory for buffers that are registered so: of NCCL's own allocator, for it maps no other.
 pub fn alloc(register: Register, bytes: usize) -> Result<DeviceBuffer> {
     if register.is_none() {
         return DeviceBuffer::alloc(bytes);
@@ -68,12 +68,12 @@ impl Registered {
     /// Registers `buffers`. Windows are a matter of all ranks: each calls it, with as many buffers of the same lengths.
     pub fn new(communicator: Communicator, register: Register, buffers: &[DeviceBuffer]) -> Result<Self> {
         let mut registered = Self { communicator, register, handles: Vec::new(), of: Registration::default() };
-        for buffer in buffers.iter().filter(|buffer| !register.is_none() && buffer.bytes() > 0) {
+        for buffer in buffers.iter().filter(|buffer| register.is_by_call() && buffer.bytes() > 0) {
             // What NCCL has no use for it leaves as it is, without an error.
             let mut handle = std::ptr::null_mut();
             let (comm, memory, bytes) = (communicator.raw(), buffer.raw(), buffer.bytes());
             match register {
-                Register::None => {}
+                Register::None | Register::Capture => {}
                 Register::Local => {
                     let local = local()?;
                     // SAFETY: communicator and memory are live; the out-pointer points to a live local.
@@ -102,7 +102,7 @@ impl Registered {
         let comm = self.communicator.raw();
         for handle in self.handles.into_iter().rev() {
             match self.register {
-                Register::None => {}
+                Register::None | Register::Capture => {}
                 Register::Local => {
                     let local = local()?;
                     // SAFETY: the handle came from this communicator and is not used again.

@@ -328,6 +328,12 @@ impl<'a> Measured<'a> {
                 format!("imported: times of {calls} calls one by one, between events on the GPUs of the first thread")
             }
         }];
+        if self.mode() == Mode::Graph {
+            notes.push(
+                "imported: NCCL may register nccl-tests' buffers in graphs, and each call has its own; measure with --register capture --rotate-buffers beside it"
+                    .to_owned(),
+            );
+        }
         if all.iter().any(|one| one.table.head.cpu_time) {
             notes.push("imported: measured with -C, so times follow from algbw and its digits".to_owned());
         }

@@ -14,9 +14,12 @@ use crate::error::{Error, Result};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Register {
-    /// Not at all: plain device memory, copied through NCCL's own buffers.
+    /// Not at all: plain device memory (`cudaMalloc`, as of PyTorch), copied through NCCL's own buffers.
     #[default]
     None,
+    /// Memory of `ncclMemAlloc` (as of nccl-tests) and no call: NCCL itself registers what a graph captures (`NCCL_GRAPH_REGISTER`),
+    /// which it does not do with plain memory.
+    Capture,
     /// Memory of `ncclMemAlloc`, each rank's by `ncclCommRegister`.
     Local,
     /// The same, by all ranks together as symmetric windows (`ncclCommWindowRegister`).
@@ -25,7 +28,7 @@ pub enum Register {
 
 impl Register {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::None, Self::Local, Self::Symmetric];
+    pub const ALL: [Self; 4] = [Self::None, Self::Capture, Self::Local, Self::Symmetric];
 
     /// Whether nothing is registered; what is left out of a journal.
     #[must_use]
@@ -33,12 +36,18 @@ impl Register {
         *self == Self::None
     }
 
+    /// Whether buffers are registered by a call, before they are used.
+    #[must_use]
+    pub fn is_by_call(self) -> bool {
+        matches!(self, Self::Local | Self::Symmetric)
+    }
+
     /// The first release that has the calls.
     #[must_use]
     pub fn since(self) -> NcclVersion {
         match self {
             Self::None => NcclVersion::UNKNOWN,
-            Self::Local => NcclVersion::new(2, 19, 0),
+            Self::Capture | Self::Local => NcclVersion::new(2, 19, 0),
             Self::Symmetric => NcclVersion::new(2, 27, 0),
         }
     }
@@ -48,6 +57,7 @@ impl fmt::Display for Register {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::None => "none",
+            Self::Capture => "capture",
             Self::Local => "local",
             Self::Symmetric => "symmetric",
         })
@@ -59,7 +69,8 @@ impl FromStr for Register {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|one| one.to_string() == text).ok_or_else(|| {
-            Error::usage(format!("`{text}` is no way to register buffers")).help("none, local, symmetric, or several")
+            Error::usage(format!("`{text}` is no way to register buffers"))
+                .help("none, capture, local, symmetric, or several")
         })
     }
 }

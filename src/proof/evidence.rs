@@ -10,6 +10,7 @@ use super::read::{CommunicatorRead, Read};
 use super::used::Used;
 use crate::collective::{Case, Mode};
 use crate::nccl::is_variable;
+use crate::nccl::register::Register;
 use crate::nccl::version::NcclVersion;
 use crate::plan::env_set::Vars;
 use crate::plan::environment::Origin;
@@ -39,6 +40,8 @@ pub struct Evidence {
     /// Where the library does not tell a profiler of all calls: the log under [`UNTIMED_SUBSYSTEMS`](super::UNTIMED_SUBSYSTEMS)
     /// of another process of the arm, which was not timed. Without one, `read` serves.
     pub tuning: Option<Read>,
+    /// How the buffers are registered, where known: of another program they are not.
+    pub register: Option<Register>,
     /// What lies between the GPUs of two ranks, where known.
     pub paths: Arc<Paths>,
 }

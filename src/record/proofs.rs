@@ -276,6 +276,7 @@ fn evidence(header: &Header, visit: &Visit, common: &[Asked], files: &[FileLine]
         read: visit.read.clone(),
         used: visit.used.iter().flat_map(observations).collect(),
         tuning: choices.cloned(),
+        register: header.provenance.imported.is_none().then_some(visit.arm.register),
         paths: Arc::default(),
     }
 }

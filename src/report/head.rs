@@ -150,6 +150,7 @@ fn buffers(plan: &Plan) -> Option<String> {
         .iter()
         .map(|register| match register {
             Register::None => "not registered",
+            Register::Capture => "NCCL's memory, registered when captured",
             Register::Local => "registered by each rank",
             Register::Symmetric => "registered as symmetric windows",
         })

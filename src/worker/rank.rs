@@ -159,7 +159,7 @@ impl<'a> Rank<'a> {
         self.note(Doing::Register);
         let registered = Registered::new(communicator, register, &self.buffers.all())?;
         self.meet();
-        if !register.is_none() {
+        if register.is_by_call() {
             self.team.wire.send(&wire::Event::Registered { of: registered.of });
         }
         Ok(registered)

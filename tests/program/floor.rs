@@ -1,8 +1,9 @@
 //! `--floor` and `--timings`, registered and rotated buffers: what else a run can be asked for.
 
+use ncclsweep::collective::Mode;
 use ncclsweep::nccl::register::Register;
 use ncclsweep::record::floor::Over;
-use ncclsweep::record::run::{Run, Verdict};
+use ncclsweep::record::run::{Cell, Run, Verdict};
 
 use crate::support::{OUT, Program};
 
@@ -111,6 +112,31 @@ fn buffers_that_nccl_leaves_alone_are_no_verdict_on_registering() {
     assert!(cell.verdict_reason.as_ref().is_some_and(|why| why.contains("NCCL registered 0 of")), "{cell:?}");
     let words = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("registered none of"), "{words}");
+}
+
+#[test]
+fn captured_calls_on_memory_of_nccl_are_faster_where_peers_write_to_it() {
+    let program =
+        Program::new("--emulate=2xh200-nvlink --gpus 2 --sizes 7168x1,4M --modes graph,stream --seed 7".split(' '));
+    let ran = program
+        .args(["--sets", "default", "--register", "none,capture", "--rounds", "3", "--communicators", "1"])
+        .env("NCCLSWEEP_EMULATE_NOISE", "none")
+        .keeping(OUT)
+        .run()
+        .exits(0);
+    let ratio = |mode, elements: u64| {
+        let run = ran.document();
+        let is = |cell: &&Cell| {
+            let case = &run.header.plan.cases[cell.case];
+            cell.arm.register == Register::Capture && case.mode == mode && case.size.elements == elements
+        };
+        run.cells.iter().find(is).and_then(|cell| cell.ratio).unwrap()
+    };
+    assert!((ratio(Mode::Graph, 2 << 20) - 0.96).abs() < 0.005, "{}", ratio(Mode::Graph, 2 << 20));
+    for (mode, elements) in [(Mode::Graph, 7168), (Mode::Stream, 7168), (Mode::Stream, 2 << 20)] {
+        assert!((ratio(mode, elements) - 1.0).abs() < 0.005, "{mode} of {elements}: {}", ratio(mode, elements));
+    }
+    assert!(ran.stdout.contains("registered when captured"), "{}", ran.stdout);
 }
 
 #[test]

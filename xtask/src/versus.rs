@@ -171,7 +171,8 @@ fn observe(args: &Args, who: Who, mode: Mode, sizes: Sizes, turn: u32) -> Result
     Ok(times.into_iter().map(of).collect())
 }
 
-/// Mean time by size of one communicator of a fresh process.
+/// Mean time by size of one communicator of a fresh process, in memory as nccl-tests takes it: of `ncclMemAlloc` since NCCL 2.19, and
+/// where sizes differ much, another part of it for each call of a chain.
 fn ours(args: &Args, mode: Mode, sizes: Sizes) -> Result<Vec<(u64, f64)>> {
     let folder = args.save.join("run");
     let _ = std::fs::remove_dir_all(&folder);
@@ -179,6 +180,10 @@ fn ours(args: &Args, mode: Mode, sizes: Sizes) -> Result<Vec<(u64, f64)>> {
     command.args(["--rounds", "1", "--communicators", "1", "--sets", "default", "-q", "--modes", mode.name()]);
     command.args(["--sizes", sizes.name(), "--gpus", &args.gpus.to_string(), "--ranks", &args.ranks.to_string()]);
     command.arg("--nccl").arg(&args.nccl).arg("--out").arg(&folder);
+    command.args(["--register", "capture"]);
+    if sizes == Sizes::Doubling {
+        command.arg("--rotate-buffers");
+    }
     if !args.base.is_empty() {
         command.arg("--base").arg(args.base.join(","));
     }

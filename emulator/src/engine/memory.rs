@@ -14,6 +14,8 @@ pub(crate) struct Memory {
 struct Allocation {
     device: usize,
     len: usize,
+    /// It came from NCCL's allocator, so that peers can map it.
+    shared: bool,
     /// Pieces with their start, ascending and without gaps.
     pieces: Vec<(usize, Piece)>,
 }
@@ -28,8 +30,20 @@ impl Memory {
         // A gap behind each allocation keeps an overrun from landing in the next one.
         self.next += (len as u64).next_multiple_of(ALIGNMENT) + ALIGNMENT;
         let garbage = View::fill([0xA5, 0, 0, 0], 1, len).0.pop().expect("a fill is one piece");
-        self.allocations.insert(address, Allocation { device, len, pieces: vec![(0, garbage)] });
+        self.allocations.insert(address, Allocation { device, len, shared: false, pieces: vec![(0, garbage)] });
         address
+    }
+
+    /// Makes an allocation one that peers can map.
+    pub(crate) fn share(&mut self, address: u64) {
+        if let Some(allocation) = self.allocations.get_mut(&address) {
+            allocation.shared = true;
+        }
+    }
+
+    /// Whether peers can map what is at an address.
+    pub(crate) fn is_shared(&self, address: u64) -> bool {
+        self.find(address, 0).is_some_and(|(start, _)| self.allocations[&start].shared)
     }
 
     /// Frees an allocation by its start; tells its device and size.

@@ -208,11 +208,14 @@ extern "C" fn ncclCommAbort(comm: Handle) -> u32 {
     if comm.is_null() { 0 } else { code(comm::abort(comm)) }
 }
 
-/// Memory as the driver gives it: what sets NCCL's own apart is that peers map it.
+/// Memory as the driver gives it, but for that peers can map it.
 #[unsafe(no_mangle)]
 extern "C" fn ncclMemAlloc(memory: *mut *mut c_void, len: usize) -> u32 {
     match crate::cuda::allocate(len) {
-        Ok(address) => give(memory, Ok(address as *mut c_void)),
+        Ok(address) => {
+            crate::engine::lock().memory.share(address);
+            give(memory, Ok(address as *mut c_void))
+        }
         Err(_) => UNHANDLED_CUDA.0,
     }
 }

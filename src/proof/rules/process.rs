@@ -3,7 +3,9 @@
 use super::general;
 use super::look::Look;
 use crate::collective::Mode;
-use crate::nccl::words::Protocol;
+use crate::nccl::register::Register;
+use crate::nccl::version::NcclVersion;
+use crate::nccl::words::{Algorithm, Protocol, Transport};
 use crate::proof::ranks::Outcome;
 use crate::proof::variable::State;
 
@@ -41,7 +43,26 @@ pub(super) fn graph_register(look: &Look) -> Outcome {
     if look.none_used(|used| !matches!(used.protocol, Protocol::Ll | Protocol::Ll128)) {
         return Outcome::new(State::NoEffectHere, "it acts on Simple only, which is not used");
     }
+    // Networks and other algorithms register in ways of their own.
+    let local = |way: &&Transport| matches!(way, Transport::P2p(_) | Transport::Shm(_));
+    let pairs = look.all_pairs().filter(|pairs| pairs.values().flatten().all(local));
+    let Some(pairs) = pairs.filter(|_| uses_only_ring_or_tree(look)) else { return general::traceless(look) };
+    if !pairs.values().flatten().any(|way| matches!(way, Transport::P2p(_))) {
+        return Outcome::new(State::NoEffectHere, "it lets peers write to the buffers, and no pair has P2P");
+    }
+    // Plain memory is registered by request alone since 2.24 (`ipcRegisterBuffer`).
+    let plain = look.evidence.register == Some(Register::None) && look.version() >= Some(NcclVersion::new(2, 24, 0));
+    if plain && look.other("NCCL_LEGACY_CUDA_REGISTER").is_none_or(|value| value == 0) {
+        return Outcome::new(
+            State::NoEffectHere,
+            "NCCL registers memory of ncclMemAlloc, and the buffers are of cudaMalloc",
+        );
+    }
     general::traceless(look)
+}
+
+fn uses_only_ring_or_tree(look: &Look) -> bool {
+    look.none_used(|used| !matches!(used.algorithm, Algorithm::Ring | Algorithm::Tree))
 }
 
 /// Variables that act on calls while they are captured.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::nccl::register::Register;
 use crate::topology::Path;
 
 /// A log of two ranks whose pairs go `via`, with this many channels.
@@ -215,6 +216,23 @@ fn variables_of_captured_calls_have_no_effect_on_eager_ones() {
     assert_eq!(evidence(Mode::Graph), [State::Unverified, State::NoEffectHere, State::Unverified]);
     let low = visit("", "NCCL_GRAPH_REGISTER=0").using(&ring_ll());
     assert_eq!(low.state("NCCL_GRAPH_REGISTER"), State::NoEffectHere, "LL registers nothing");
+}
+
+#[test]
+fn captured_calls_register_what_peers_can_write_to() {
+    let simple = used(Algorithm::Ring, Protocol::Simple, 2, 17);
+    let state = |transport, register, more: &str| {
+        let log = connected(transport, 2, &["NCCL_GRAPH_REGISTER set by environment to 0."]);
+        let evidence = visit("", &format!("NCCL_GRAPH_REGISTER=0{more}")).reading(&log).version("2.28.3");
+        Evidence { register, ..evidence }.using(&simple).state("NCCL_GRAPH_REGISTER")
+    };
+    let (plain, nccls, unknown) = (Some(Register::None), Some(Register::Capture), None);
+    assert_eq!(state("P2P/direct pointer", nccls, ""), State::Unverified);
+    assert_eq!(state("P2P/direct pointer", unknown, ""), State::Unverified, "of another program");
+    assert_eq!(state("P2P/direct pointer", plain, ""), State::NoEffectHere, "results/1xh200/capture");
+    assert_eq!(state("P2P/direct pointer", plain, " NCCL_LEGACY_CUDA_REGISTER=1"), State::Unverified);
+    assert_eq!(state("SHM/direct", nccls, ""), State::NoEffectHere);
+    assert_eq!(state("NET/Socket/0", plain, ""), State::Unverified);
 }
 
 #[test]
