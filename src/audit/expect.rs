@@ -1,5 +1,7 @@
 //! Whether every worker's every all-reduce ran as an env set says.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nccl_profiler_ncclsweep::journal::Tallied;
 use serde::Serialize;
 
@@ -22,6 +24,11 @@ pub struct Expectation {
     pub broken: Vec<Broken>,
     /// Journals that could not be read: of their processes nothing is known.
     pub unread: usize,
+    /// Collectives and communicators that processes counted and listed nowhere, having too many kinds.
+    pub unlisted: u64,
+    /// Ranks of communicators that no process told of, with those they have in all: a process that does not get its parent's
+    /// environment, where the plugin stands too, tells nothing.
+    pub absent: Option<Absent>,
     /// What reached the workers, and of which nothing that is recorded shows whether it took effect.
     pub unseen: Vec<Unseen>,
 }
@@ -43,6 +50,17 @@ pub struct Broken {
     pub all_reduces: u64,
 }
 
+/// Ranks that were not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// Of the communicator that lacks most: ranks that told nothing.
+    pub ranks: u32,
+    /// The ranks it has.
+    pub of: u32,
+    /// Communicators that lack any.
+    pub communicators: usize,
+}
+
 /// A variable whose effect the plugin cannot see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unseen {
@@ -53,7 +71,7 @@ pub struct Unseen {
 }
 
 impl Expectation {
-    /// Whether every all-reduce that was seen ran as the set says, there was one, and every journal could be read.
+    /// Whether every all-reduce ran as the set says, there was one, and all were seen.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.broken.is_empty() && !self.is_incomplete()
@@ -62,7 +80,7 @@ impl Expectation {
     /// Whether too little was seen to say that it holds.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.all_reduces == 0 || self.unread > 0
+        self.all_reduces == 0 || self.unread > 0 || self.unlisted > 0 || self.absent.is_some()
     }
 }
 
@@ -70,8 +88,15 @@ impl Expectation {
 /// killed early may have made some.
 #[must_use]
 pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
-    let (unread, all_reduces) = (audit.unread.len(), 0);
-    let mut expectation = Expectation { set: set.clone(), all_reduces, broken: Vec::new(), unread, unseen: Vec::new() };
+    let mut expectation = Expectation {
+        set: set.clone(),
+        all_reduces: 0,
+        broken: Vec::new(),
+        unread: audit.unread.len(),
+        unlisted: unlisted(audit),
+        absent: absent(audit),
+        unseen: Vec::new(),
+    };
     let others = set.vars.iter().filter(|(name, _)| !is_variable(name));
     expectation.unseen.extend(others.map(|(name, _)| Unseen {
         name: name.to_owned(),
@@ -96,6 +121,28 @@ pub fn hold(audit: &Audit, set: &EnvSet) -> Expectation {
         }
     }
     expectation
+}
+
+fn unlisted(audit: &Audit) -> u64 {
+    let of = |worker: &Worker| {
+        let calls: u64 = worker.communicators.iter().map(|communicator| communicator.told.unlisted).sum();
+        calls + worker.end.unlisted_communicators
+    };
+    audit.workers.iter().map(of).sum()
+}
+
+/// Ranks that nobody told of, where communicators tell how many they have (plugin interfaces from version 4 on).
+fn absent(audit: &Audit) -> Option<Absent> {
+    let mut seen: BTreeMap<(u64, u32), BTreeSet<i32>> = BTreeMap::new();
+    for told in audit.workers.iter().flat_map(|worker| &worker.communicators).map(|communicator| &communicator.told) {
+        if let (Some(rank), Some(ranks), 1..) = (told.rank, told.ranks, told.hash) {
+            seen.entry((told.hash, ranks)).or_default().insert(rank);
+        }
+    }
+    let lacking = seen.into_iter().map(|((_, ranks), seen)| (ranks.saturating_sub(seen.len() as u32), ranks));
+    let lacking: Vec<(u32, u32)> = lacking.filter(|(absent, _)| *absent > 0).collect();
+    let (ranks, of) = *lacking.iter().max()?;
+    Some(Absent { ranks, of, communicators: lacking.len() })
 }
 
 /// Whether what is lacking stood in the environment when the communicator began, which was too late.

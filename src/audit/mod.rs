@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::nccl::version::NcclVersion;
 
-pub use expect::{Broken, Expectation, Unseen, hold};
+pub use expect::{Absent, Broken, Expectation, Unseen, hold};
 pub use settings::{Setting, Source, Spread, spreads};
 pub use tree::{Node, forest};
 pub use usage::{Calls, Mix, Share, Usage, mix, usage};

@@ -264,6 +264,9 @@ impl Changes {
         self.note(Topic::Method, "--wrap", wrap(&old.plan), wrap(&new.plan));
         self.note(Topic::Method, "--cpu-affinity", &old.plan.cpu_affinity, &new.plan.cpu_affinity);
         self.note(Topic::Method, "communicators a visit", old.plan.communicators, new.plan.communicators);
+        let ended = |plan: &Plan| if plan.measure.keep { "all at once" } else { "one by one" };
+        self.note(Topic::Method, "communicators end", ended(&old.plan), ended(&new.plan));
+        self.note(Topic::Method, "checks of a case", old.plan.measure.checks, new.plan.measure.checks);
         let busy = |header: &Header| if header.provenance.busy.is_empty() { "idle" } else { "in use by others" };
         self.note(Topic::Method, "GPUs at the start", busy(old), busy(new));
     }

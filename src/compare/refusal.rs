@@ -32,6 +32,9 @@ pub(super) fn refuse((old, before): Named, (new, after): Named) -> Result<()> {
     differ(rank_env(&before.plan), rank_env(&after.plan));
     // Another program takes other samples; with one replicate each, its figures carry no verdict that this could spoil.
     let imported = [before, after].iter().any(|header| header.provenance.imported.is_some());
+    if !imported {
+        differ(buffers(&before.plan), buffers(&after.plan));
+    }
     let modes = after.plan.modes().into_iter().filter(|mode| before.plan.modes().contains(mode));
     for mode in modes.filter(|_| !imported) {
         let how = |plan: &Plan| {
@@ -95,6 +98,13 @@ fn ranks(plan: &Plan) -> String {
     format!("{} on {gpus}{hosts}", crate::units::plural(plan.ranks as usize, "rank"))
 }
 
+/// Which buffers the calls of a chain use: large ones come out of a cache, or do not.
+fn buffers(plan: &Plan) -> String {
+    let of_each =
+        if plan.measure.rotate { "buffers of its own for each call" } else { "the same buffers for all calls" };
+    of_each.to_owned()
+}
+
 /// What single ranks have of their own.
 fn rank_env(plan: &Plan) -> String {
     let of = |of: &RankEnv| format!("rank {} with {}", of.rank, of.vars);
@@ -108,8 +118,17 @@ fn again(old: &Header) -> String {
     if let Some(imported) = &old.provenance.imported {
         return format!("measure anew as {} was, with {}", list(&imported.files), imported.program);
     }
-    let arguments = shell_words::join(old.provenance.arguments.iter().skip(1));
-    format!("measure anew as the old run was: ncclsweep {arguments}")
+    let mut arguments = old.provenance.arguments.iter().skip(1);
+    let mut kept = Vec::new();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            // Its folder already holds that run.
+            "--out" => drop(arguments.next()),
+            named if named.starts_with("--out=") => {}
+            _ => kept.push(argument),
+        }
+    }
+    format!("measure anew as the old run was: ncclsweep {}", shell_words::join(kept))
 }
 
 fn each(values: impl Iterator<Item = impl Display>) -> Vec<String> {

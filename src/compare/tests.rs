@@ -130,12 +130,27 @@ fn what_must_not_be_compared_is_refused_with_what_differs() {
         &["no cell in common: sizes 7168x1"],
     );
     refused(
+        |run| run.header.plan.measure.rotate = true,
+        &["the same buffers for all calls against buffers of its own for each call"],
+    );
+    refused(
         |run| {
             run.header.plan.ranks = 16;
             run.header.plan.measure.replays = 7;
         },
         &["16 ranks", "7 samples"],
     );
+}
+
+#[test]
+fn the_command_to_measure_anew_with_names_no_folder_that_has_the_old_run() {
+    let mut old = plain(1);
+    old.run.header.provenance.arguments =
+        ["ncclsweep", "--gpus", "8", "--out", "before", "--rounds", "3"].map(String::from).to_vec();
+    let mut new = plain(2);
+    new.run.header.plan.ranks = 4;
+    let error = compare(&old, &new, None).unwrap_err();
+    assert_eq!(error.next_step(), Some("measure anew as the old run was: ncclsweep --gpus 8 --rounds 3"));
 }
 
 #[test]

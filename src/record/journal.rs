@@ -93,6 +93,29 @@ pub fn holds(replicates: u64, samples: u64) -> bool {
     replicates.saturating_mul(REPLICATE).saturating_add(samples.saturating_mul(SAMPLE)) < MAX_LINE - OF_VISIT
 }
 
+/// When the run of a journal was started, and its seed, which tell it from others; nothing where it has no header.
+pub(super) fn began(path: &Path) -> Result<Option<(jiff::Timestamp, u64)>> {
+    #[derive(Deserialize)]
+    struct Line {
+        header: Began,
+    }
+    #[derive(Deserialize)]
+    struct Began {
+        created: jiff::Timestamp,
+        plan: Seeded,
+    }
+    #[derive(Deserialize)]
+    struct Seeded {
+        seed: u64,
+    }
+    let file = open_file(OpenOptions::new().read(true), path)?;
+    let mut line = Vec::new();
+    let read = BufReader::new(file).take(MAX_LINE).read_until(b'\n', &mut line);
+    read.map_err(|error| failed("read", path, error))?;
+    let line = serde_json::from_slice::<Line>(&line).ok();
+    Ok(line.map(|line| (line.header.created, line.header.plan.seed)))
+}
+
 /// A journal opened again.
 #[derive(Debug)]
 pub struct Reopened {

@@ -1,17 +1,18 @@
 //! [`Stored`]: a run read back, from its folder or its document, with the values that verdicts are drawn from.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::journal::{self, FLOOR, Journal};
-use super::run::Run;
+use super::run::{Run, Verdict};
 use super::summary::Tally;
 use super::visit::Visit;
 use super::{document, redact, run, valid};
 use crate::error::{Error, Kind, Result};
-use crate::plan::schedule::Arm;
+use crate::plan::schedule::{Arm, Rounds};
+use crate::regular;
 use crate::stats::{self, Sample};
 
 const WHAT_A_RUN_IS: &str =
@@ -65,6 +66,7 @@ impl Stored {
                     folder.display()
                 );
                 let stored = Self::from_document(place.clone(), &document, &help)?;
+                refuse_strangers(&stored.run, &document, &journal)?;
                 if lines(&journal)? == entries(&stored.run) {
                     return Ok(Self { folder: Some(folder.to_owned()), ..stored });
                 }
@@ -81,8 +83,10 @@ impl Stored {
     fn from_journal(place: String, folder: &Path) -> Result<Self> {
         let (journal, header) = Journal::open(folder)?;
         let tally = Tally::of(&journal)?;
-        // Of rounds until all is decided nobody wrote that they are complete.
-        let run = document::make(&header, &journal, &tally, tally.has_planned_rounds(&header.plan))?;
+        let mut run = document::make(&header, &journal, &tally, tally.has_planned_rounds(&header.plan))?;
+        // Of rounds until all is decided nobody wrote that they are complete; they are where all is.
+        let decided = run.cells.iter().all(|cell| cell.verdict != Verdict::Undecided);
+        run.complete |= header.plan.rounds == Rounds::Auto && decided && !run.visits.is_empty();
         Ok(Self { place, folder: Some(folder.to_owned()), run })
     }
 
@@ -158,12 +162,34 @@ impl Stored {
     }
 }
 
+/// Refuses a document beside the journal of another run: either may be the one that was meant.
+fn refuse_strangers(run: &Run, document: &Path, journal: &Path) -> Result<()> {
+    let same = match journal::began(journal)? {
+        Some((created, seed)) => (created, seed) == (run.header.created, run.header.plan.seed),
+        // Without a header it is damaged, which the one who reads all of it says with its place.
+        None => true,
+    };
+    if same {
+        return Ok(());
+    }
+    let message = format!("{} and {} are of two runs", document.display(), journal.display());
+    Err(Error::usage(message).help(format!(
+        "a journal tells all of its run: remove the {} that was copied there, or the journal if that was",
+        document::FILE
+    )))
+}
+
 /// The document at `path`; `help` is the next step where it is none, or damaged.
 fn read(path: &Path, help: &str) -> Result<Run> {
     let fault = || Error::usage(format!("cannot read the run {}", path.display()));
     let mut text = Vec::new();
     let unread = |error: std::io::Error| fault().because(error).help(help);
-    let mut file = File::open(path).map_err(unread)?.take(MAX_DOCUMENT + 1);
+    // In a run's folder a pipe is nobody's; elsewhere a shell may have made one for this.
+    let file = match path.file_name().is_some_and(|name| name == document::FILE) {
+        true => regular::open(path, OpenOptions::new().read(true)),
+        false => File::open(path),
+    };
+    let mut file = file.map_err(unread)?.take(MAX_DOCUMENT + 1);
     // What is no document is told by its beginning, before a gigabyte of it is in memory.
     file.by_ref().take(4096).read_to_end(&mut text).map_err(unread)?;
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
@@ -227,7 +253,6 @@ fn lines(journal: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::schedule::Rounds;
     use crate::record::fixture;
     use crate::record::floor::Floor;
 
@@ -274,6 +299,8 @@ mod tests {
         for visit in &mut run.visits {
             for replicate in &mut visit.replicates {
                 replicate.samples_us = (1..=100).map(|t| f64::from(t + visit.round)).collect();
+                replicate.median_us = 50.5 + f64::from(visit.round);
+                replicate.mean_us = replicate.median_us;
             }
         }
         let folder = folder(&run, run.visits.len());
@@ -312,6 +339,17 @@ mod tests {
         let with = Run { floor: Some(floor), warnings: vec!["kept".into()], ..run };
         std::fs::write(folder.path().join(document::FILE), serde_json::to_vec(&with).unwrap()).unwrap();
         assert_eq!(Stored::load(folder.path()).unwrap().run.warnings, ["kept"]);
+    }
+
+    #[test]
+    fn a_document_beside_the_journal_of_another_run_is_refused() {
+        let run = fixture::two_sets();
+        let mut other = run.clone();
+        other.header.plan.seed += 1;
+        let folder = folder(&run, run.visits.len());
+        std::fs::write(folder.path().join(document::FILE), serde_json::to_vec(&other).unwrap()).unwrap();
+        let error = Stored::load(folder.path()).unwrap_err();
+        assert!(error.message().ends_with("are of two runs"), "{error}");
     }
 
     #[test]

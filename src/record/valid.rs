@@ -1,14 +1,16 @@
 //! What must hold of a journal or document that anybody may have written, before anything counts or indexes by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::floor::Floor;
 use super::pairs::PairTried;
-use super::run::{Header, Run};
-use super::visit::Visit;
+use super::run::{Cell, Header, Run, Verdict};
+use super::visit::{Replicate, Visit};
 use crate::collective::sizes::MAX_BYTES;
+use crate::collective::{Case, Placement};
 use crate::plan::env_set::are_sound;
 use crate::plan::schedule::{Arm, Measure};
+use crate::stats::median_of;
 
 /// Most ranks of a plan that is read.
 const MOST_RANKS: u32 = 1024;
@@ -90,8 +92,18 @@ pub(super) fn visit(header: &Header, visit: &Visit) -> Result<(), &'static str> 
         () if !visit.replicates.iter().flat_map(|replicate| &replicate.samples_us).all(|sample| is_time(*sample)) => {
             Err("a sample that no call can take")
         }
+        () if !visit.replicates.iter().all(sums_up) => Err("a median or mean that is not that of its samples"),
         () => Ok(()),
     }
+}
+
+/// Whether median and mean are those of the samples, where those are there.
+fn sums_up(replicate: &Replicate) -> bool {
+    let samples = || replicate.samples_us.iter().copied();
+    let alike = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+    let mean = samples().sum::<f64>() / replicate.samples_us.len() as f64;
+    replicate.samples_us.is_empty()
+        || (alike(replicate.mean_us, mean) && alike(replicate.median_us, median_of(samples())))
 }
 
 /// A time of a call, in microseconds.
@@ -177,12 +189,28 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
             && named(proofs.arm, &proofs.set)
             && variables.chain(proofs.chosen.iter().map(|of| of.cases.as_slice())).all(cases)
     };
+    let mut made: BTreeMap<Arm, u32> = BTreeMap::new();
+    run.visits.iter().for_each(|visit| *made.entry(visit.arm).or_default() += 1);
     match () {
         () if !run.cells.iter().all(|cell| arm(cell.arm) && cases(&[cell.case])) => {
             Err("a cell that the plan does not have")
         }
         () if !run.cells.iter().all(|cell| counted([cell.checked_outputs, cell.wrong_outputs])) => {
             Err("more outputs than anybody can have compared")
+        }
+        () if run.cells.len() != plan.arms().count() * plan.cases.len() || !each_once(run) => {
+            Err("not one cell of each arm and case")
+        }
+        () if !run.cells.iter().all(|cell| is_of(cell, &plan.cases[cell.case])) => {
+            Err("a cell whose size, mode or type is not its case's")
+        }
+        () if !run.cells.iter().all(has_figures) => Err("figures of a cell that no visits can give"),
+        () if !run
+            .cells
+            .iter()
+            .all(|cell| made.get(&cell.arm).is_some_and(|made| *made >= cell.visits) || cell.visits == 0) =>
+        {
+            Err("a cell of more visits than were made")
         }
         () if !run.joint.iter().all(|joint| arm(joint.arm)) => Err("an env set that the plan does not have"),
         // Names of the plan have no control characters; those beside an arm are printed as they are.
@@ -193,6 +221,40 @@ pub(super) fn document(run: &Run) -> Result<(), &'static str> {
         () if !run.proofs.iter().all(of_proofs) => Err("a proof of what the plan does not have"),
         () => Ok(()),
     }
+}
+
+fn each_once(run: &Run) -> bool {
+    let cells: BTreeSet<(Arm, usize)> = run.cells.iter().map(|cell| (cell.arm, cell.case)).collect();
+    cells.len() == run.cells.len()
+}
+
+fn is_of(cell: &Cell, case: &Case) -> bool {
+    let size = (cell.size_bytes, cell.mode, cell.dtype, cell.op);
+    size == (case.bytes().0, case.mode, case.dtype, case.op) && cell.in_place == (case.placement == Placement::InPlace)
+}
+
+/// Whether times are times, intervals lie around what they are of, and no verdict stands beside wrong data.
+fn has_figures(cell: &Cell) -> bool {
+    let times = [cell.median_us, cell.mean_us, cell.p95_us, cell.p99_us, cell.min_us].into_iter().flatten();
+    let times = times.chain(cell.interval_us.into_iter().flatten());
+    let ratios = cell.ratio.into_iter().chain(cell.ratio_interval.into_iter().flatten());
+    let around = |of: Option<f64>, interval: Option<[f64; 2]>| match (of, interval) {
+        (Some(of), Some([low, high])) => low <= of && of <= high,
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    let ordered = around(cell.median_us, cell.interval_us) && around(cell.ratio, cell.ratio_interval);
+    let spoilt = cell.wrong_outputs > cell.checked_outputs
+        || cell.wrong_outputs > 0 && matches!(cell.verdict, Verdict::Faster | Verdict::Slower | Verdict::Same);
+    let contrary = match (cell.verdict, cell.ratio) {
+        (Verdict::Faster, ratio) => ratio.is_none_or(|ratio| ratio >= 1.0),
+        (Verdict::Slower, ratio) => ratio.is_none_or(|ratio| ratio <= 1.0),
+        _ => false,
+    };
+    times.map(is_time).chain(ratios.map(|ratio| ratio > 0.0 && ratio < LONGEST)).all(|holds| holds)
+        && ordered
+        && !spoilt
+        && !contrary
 }
 
 #[cfg(test)]
@@ -244,6 +306,29 @@ mod tests {
             head.plan.sets[1].vars.set(name, value);
             assert!(header(&head).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn figures_that_do_not_go_together_are_refused() {
+        let wrong = |change: &dyn Fn(&mut Run)| {
+            let mut run = fixture::two_sets();
+            change(&mut run);
+            document(&run)
+        };
+        assert_eq!(wrong(&|_| ()), Ok(()));
+        assert!(wrong(&|run| run.cells[5].median_us = Some(-5.0)).is_err());
+        assert!(wrong(&|run| run.cells[5].ratio = Some(1e308)).is_err());
+        assert!(wrong(&|run| run.cells[5].ratio = Some(1.01)).is_err(), "outside of its interval");
+        assert!(wrong(&|run| run.cells[5].wrong_outputs = 1).is_err(), "and yet it is faster");
+        assert!(wrong(&|run| run.cells[5].verdict = Verdict::Slower).is_err(), "at half the time");
+        assert!(wrong(&|run| run.cells[5].mode = crate::collective::Mode::Sync).is_err());
+        assert!(wrong(&|run| run.cells[5].size_bytes += 2).is_err());
+        assert!(wrong(&|run| drop(run.cells.pop())).is_err());
+        assert!(wrong(&|run| run.cells[5] = run.cells[4].clone()).is_err());
+        assert!(wrong(&|run| run.visits.clear()).is_err(), "cells of no visits");
+        let mut visit = fixture::two_sets().visits[0].clone();
+        visit.replicates[0].samples_us = vec![visit.replicates[0].median_us * 10.0];
+        assert!(super::visit(&fixture::two_sets().header, &visit).is_err(), "a median of other samples");
     }
 
     #[test]

@@ -9,6 +9,7 @@ fn run() -> Run {
     for visit in &mut run.visits {
         for replicate in &mut visit.replicates {
             replicate.samples_us = vec![48.4, 0.1 + 0.2, 47.9];
+            (replicate.mean_us, replicate.median_us) = ((48.4 + (0.1 + 0.2) + 47.9) / 3.0, 47.9);
         }
     }
     run

@@ -288,15 +288,28 @@ fn by_variable(broken: &[Broken]) -> Vec<Vec<&Broken>> {
     groups
 }
 
+/// Why what was seen is not all.
+fn unknown(expectation: &Expectation) -> Option<String> {
+    if expectation.unread > 0 {
+        return Some(format!("{} cannot be read", plural(expectation.unread, "journal")));
+    }
+    if let Some(audit::Absent { ranks, of, .. }) = expectation.absent {
+        return Some(format!(
+            "{ranks} of {of} ranks told nothing: they do not get this environment, or are on other hosts, whose journals belong into this folder too"
+        ));
+    }
+    let unlisted = expectation.unlisted;
+    (unlisted > 0).then(|| format!("of {} only the number is known", plural(unlisted as usize, "collective")))
+}
+
 fn conclusion(audit: &Audit, expectation: &Expectation) -> String {
     let name = &expectation.set.name;
     if expectation.all_reduces == 0 {
         return Tone::Bad
             .ink(&format!("No all-reduce among several ranks was seen, so {name} is neither held nor broken."));
     }
-    if expectation.unread > 0 && expectation.broken.is_empty() {
-        let unread = plural(expectation.unread, "journal");
-        return Tone::Bad.ink(&format!("{unread} cannot be read, so {name} is neither held nor broken."));
+    if let Some(unknown) = unknown(expectation).filter(|_| expectation.broken.is_empty()) {
+        return Tone::Bad.ink(&format!("{unknown}, so {name} is neither held nor broken."));
     }
     let workers: BTreeSet<usize> = expectation.broken.iter().map(|broken| broken.worker).collect();
     let all = plural(expectation.all_reduces as usize, "all-reduce");
