@@ -147,6 +147,22 @@ fn server() {
 }
 
 #[test]
+fn the_first_figures_of_the_readme_are_those_of_its_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_ncclsweep"))
+        .args(["--emulate", "--gpus", "8", "--sizes", "7168x1..4", "--seed", "1", "--quiet", "--out"])
+        .arg(folder.path().join("run"))
+        .env_clear()
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&out.stdout);
+    let figures = printed.find("graph, bf16").map(|at| printed[at..].trim_end()).expect("figures");
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains(figures), "README.md shows other figures than these:\n{figures}");
+}
+
+#[test]
 fn every_command_of_the_readme_runs() {
     run(&root().join("README.md"));
 }

@@ -444,7 +444,7 @@ pub struct Sweep {
             "gpus", "devices", "cpu_affinity", "ranks", "launch", "alive", "rank_env", "nccl", "sizes", "sizes_from", "dtype",
             "op", "in_place", "modes", "register", "rotate_buffers", "set", "vary",
             "config", "sets", "base", "clean_env", "wrap", "expect", "rounds", "communicators", "tolerance", "thorough",
-            "time_limit", "keep_communicators", "chain", "samples", "checks", "soak", "seed",
+            "time_limit", "keep_communicators", "chain", "samples", "checks", "soak", "seed", "dry_run",
         ],
         help_heading = "Results"
     )]

@@ -228,13 +228,21 @@ Examples:
   ncclsweep audit --expect pcie-ll -- python serve.py --tp 8
 
 Exit status:
-  that of the command, or 1 when the expected settings were not in effect";
+  2  usage, or the command cannot be started
+  1  with --expect: settings were not in effect
+  4  with --expect: too little was seen to tell
+  else that of the command";
 
 const EXEC: &str = "\
 Examples:
   ncclsweep exec --set pcie-ll -- python serve.py --tp 8
   ncclsweep exec --set ll:NCCL_PROTO=LL --audit -- python serve.py
-  ncclsweep exec --from results/before -- python serve.py --tp 8";
+  ncclsweep exec --from results/before -- python serve.py --tp 8
+
+Exit status:
+  2  usage, or the command cannot be started
+  1, 4  with --audit: as of `ncclsweep audit --expect`
+  else that of the command";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! `ncclsweep export RUN`: an env set as what a server reads.
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -56,8 +57,16 @@ pub fn run(args: &Export) -> Result<Exit> {
     let text = export::export(Source { place: &stored.place, run }, arm, args.to, &objections)?;
     match &args.output {
         Some(path) => {
-            let mut file = std::fs::File::create_new(path)
-                .map_err(|error| Error::usage(format!("cannot make {}", path.display())).because(error))?;
+            let mut options = std::fs::OpenOptions::new();
+            // A wrapper is started by its name.
+            options.write(true).create_new(true).mode(if args.to == Form::Wrapper { 0o777 } else { 0o666 });
+            let mut file = options.open(path).map_err(|error| {
+                let help = match error.kind() {
+                    std::io::ErrorKind::AlreadyExists => "it stays as it is: remove it, or name another with --output",
+                    _ => "--output takes a file in a folder that can be written to",
+                };
+                Error::usage(format!("cannot make {}", path.display())).because(error).help(help)
+            })?;
             file.write_all(text.as_bytes()).map_err(|error| {
                 // Half of the settings would be taken for all of them.
                 let _ = std::fs::remove_file(path);

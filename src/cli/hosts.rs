@@ -51,7 +51,17 @@ impl Hosts {
 
     /// The place of this process among the agents of its launcher, when there are several.
     pub fn place(&self) -> Result<Option<Place>> {
-        if self.rendezvous.as_deref() == Some(NONE) { Ok(None) } else { launcher::place(&variable) }
+        match self.rendezvous.as_deref() {
+            Some(NONE) => Ok(None),
+            // Each host would measure itself, and every figure look like one of all.
+            Some(address) if !launcher::is_told(&variable) => Err(Error::usage(format!(
+                "--rendezvous {address}, but no launcher tells this process which agent it is"
+            ))
+            .help(
+                "start it with mpirun or srun, or set RANK and WORLD_SIZE; without --rendezvous it measures this host",
+            )),
+            _ => launcher::place(&variable),
+        }
     }
 
     /// Where the agents meet.

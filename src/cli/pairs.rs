@@ -1,6 +1,8 @@
 //! `ncclsweep pairs`: every two GPUs together.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -54,6 +56,8 @@ pub fn run(args: &Args) -> Result<Exit> {
         deadlines: Deadlines::all(args.deadline),
         seed: args.seed.unwrap_or_else(seed_from_clock),
     };
+    // Minutes of measuring are not to be lost to a place that cannot be written to.
+    let kept = args.out.as_deref().map(keep).transpose()?;
     let mut live = Live::new(args.quiet);
     let measured = pairs::run(&wanted, &bench, &private, &asked, &mut live);
     live.0.finish_and_clear();
@@ -61,12 +65,26 @@ pub fn run(args: &Args) -> Result<Exit> {
     let exit = exit(&measured, asked());
     let measured = if args.redact { measured.redacted() } else { measured };
     let document = serde_json::to_string_pretty(&measured).map_err(|error| unkept("JSON").because(error))? + "\n";
-    if let Some(path) = &args.out {
-        std::fs::write(path, &document).map_err(|error| unkept(&path.display().to_string()).because(error))?;
-    }
+    let written = match (kept, &args.out) {
+        (Some(mut file), Some(path)) => file
+            .metadata()
+            .and_then(|facts| if facts.is_file() { file.set_len(0) } else { Ok(()) })
+            .and_then(|()| file.write_all(document.as_bytes()))
+            .map_err(|error| unkept(&path.display().to_string()).because(error).help("the figures stand on stdout")),
+        _ => Ok(()),
+    };
     let json = args.format == "json";
     let text = if json { document } else { report::pairs::render(&measured, terminal::style()) };
-    answer(exit, |out| out.write_all(text.as_bytes()).map_err(unwritten))
+    let answered = answer(exit, |out| out.write_all(text.as_bytes()).map_err(unwritten))?;
+    written.map(|()| answered)
+}
+
+/// Opens a file for what will be measured, and leaves what is in it until then.
+fn keep(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+    file.map_err(|error| {
+        unkept(&path.display().to_string()).because(error).help("--out takes a file in a folder that can be written to")
+    })
 }
 
 fn unkept(place: &str) -> Error {

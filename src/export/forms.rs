@@ -147,8 +147,8 @@ fn plain(of: &Exported, reader: &str) -> Result<()> {
 }
 
 fn wrapper(of: &Exported) -> String {
-    let usage = "Put it before the command that starts the server: ./FILE COMMAND …  `ncclsweep --wrap ./FILE` proves that the \
-                 variables reach what it starts.";
+    let usage = "Put it before the command that starts the server: ./FILE COMMAND …  `ncclsweep --sets default --wrap ./FILE` \
+                 tells which variables reach what it starts.";
     let exports = lines(of, |name, value| format!("export {name}={}", shell_words::quote(value)));
     "#!/bin/sh\n".to_owned() + &comments(&of.evidence, usage) + &exports + "exec \"$@\"\n"
 }

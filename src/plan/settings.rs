@@ -85,11 +85,15 @@ impl FromStr for Percent {
     }
 }
 
+/// Ten years: nobody waits as long, and every limit that is stored can be read again.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// A length of time as people write it: `90s`, `2min`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration> {
     let read = text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok());
     let fault = |message: String| Error::usage(message).help("with its unit, e.g. 90s, 2min or 1h 30m");
     match read {
+        Some(duration) if duration > LONGEST => Err(fault(format!("`{text}` is longer than ten years"))),
         Some(duration) if duration.is_zero() => Err(fault(format!("`{text}` leaves no time"))),
         Some(duration) => Ok(duration),
         None => Err(fault(format!("`{text}` is not a length of time"))),
@@ -104,7 +108,7 @@ mod tests {
     fn a_length_of_time_needs_its_unit() {
         assert_eq!(duration("90s").unwrap(), duration("1min 30s").unwrap());
         assert_eq!(duration("2min").unwrap(), Duration::from_secs(120));
-        for text in ["90", "", "0s", "-2min", "2 moons"] {
+        for text in ["90", "", "0s", "-2min", "2 moons", "99999999h"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }

@@ -25,10 +25,10 @@ pub enum Applied {
 }
 
 /// The sum of a cell: the worst state of its variables. `no effect here` never blocks, and a variable that every arm asks for
-/// alike blocks only when it is known not to be in effect: unverified, it is one of [`notes`].
+/// alike blocks only when it is known not to be in effect and was not merely inherited: else it is one of [`notes`].
 #[must_use]
 pub fn cell_state(proofs: &[VariableProof]) -> Applied {
-    let counts = |proof: &&VariableProof| !is_note(proof);
+    let counts = |proof: &&VariableProof| !proof.is_note();
     let worst = proofs.iter().filter(counts).map(|proof| proof.state).max_by_key(|state| weight(*state));
     match worst {
         None | Some(State::Applied | State::NoEffectHere) => Applied::Applied,
@@ -40,13 +40,9 @@ pub fn cell_state(proofs: &[VariableProof]) -> Applied {
     }
 }
 
-/// Variables that all arms have alike and of which nothing shows whether they are in effect: they cannot favour one arm.
+/// Variables that cannot favour one arm, see [`VariableProof::is_note`].
 pub fn notes(proofs: &[VariableProof]) -> impl Iterator<Item = &VariableProof> {
-    proofs.iter().filter(|proof| is_note(proof))
-}
-
-fn is_note(proof: &VariableProof) -> bool {
-    proof.common && proof.state == State::Unverified
+    proofs.iter().filter(|proof| proof.is_note())
 }
 
 fn weight(state: State) -> u8 {
@@ -141,6 +137,10 @@ mod tests {
         assert_eq!(cell_state(&shared), Applied::Applied);
         assert_eq!(notes(&shared).map(|proof| proof.name.as_str()).collect::<Vec<_>>(), ["A"]);
         assert_eq!(cell_state(&[proof("A", State::NotApplied, true)]), Applied::NotApplied);
+        let mut inherited = proof("A", State::Overridden, true);
+        assert_eq!(cell_state(&[inherited.clone()]), Applied::Overridden, "asked for by --base");
+        inherited.origin = Origin::Inherited;
+        assert_eq!(cell_state(&[inherited]), Applied::Applied);
     }
 
     #[test]

@@ -65,6 +65,16 @@ pub struct VariableProof {
     pub evidence: Vec<String>,
 }
 
+impl VariableProof {
+    /// Whether it favours no arm and is told beside the verdicts: all arms have it alike, and nothing shows whether it is in effect, or it
+    /// was inherited and gave way to what this program or NCCL itself takes.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        let gave_way = self.state == State::Overridden && self.origin == Origin::Inherited;
+        self.common && (self.state == State::Unverified || gave_way)
+    }
+}
+
 /// The state of each variable the arm asks for, in case `index` of the plan.
 #[must_use]
 pub fn judge(evidence: &Evidence, index: usize, case: &Case) -> Vec<VariableProof> {

@@ -14,7 +14,7 @@ use super::proofs::{ArmProofs, Prover};
 use super::run::{Cell, Header, Run};
 use super::summary::{Summary, Tally};
 use super::visit::Visit;
-use super::{drift, file};
+use super::{brought, drift, file};
 use crate::error::Result;
 use crate::plan::schedule::Arm;
 
@@ -32,6 +32,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     let arms: Vec<Arm> = plan.arms().collect();
     let baseline = arms.first().map(|arm| visits(journal, *arm)).transpose()?;
     let prover = Prover::new(header, baseline.as_deref().unwrap_or_default());
+    let brought = brought::warning(header, baseline.as_deref().unwrap_or_default());
     let summary = Summary::of(plan, journal, tally)?;
     let of_arm = |arm: Arm, visits: Vec<Visit>| -> Result<OfArms> {
         let proof = prover.prove(arm, &visits);
@@ -58,6 +59,7 @@ pub fn make(header: &Header, journal: &Journal, tally: &Tally, complete: bool) -
     visits.sort_by_key(|visit| visit.index);
     let mut warnings =
         drift::warnings(plan.arms().filter_map(|arm| Some((plan.arm_name(arm), tally.conditions(arm)?))));
+    warnings.extend(brought);
     warnings.extend(header.provenance.imported.iter().flat_map(|imported| imported.notes.iter().cloned()));
     let last = visits.last().map(|visit| visit.started + jiff::SignedDuration::from_secs_f64(visit.seconds));
     Ok(Run {

@@ -1,6 +1,7 @@
 //! Results as they are kept: [`visit`] (what one worker process found), [`journal`] (visits on disk, synced as each ends),
 //! [`summary`] (visits → cells), [`run`] and [`document`] (the summary of a whole run).
 
+mod brought;
 pub mod document;
 pub mod drift;
 pub mod file;

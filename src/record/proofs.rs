@@ -67,11 +67,7 @@ impl ArmProofs {
 }
 
 fn blocks(proof: &VariableProof) -> bool {
-    match proof.state {
-        State::Applied | State::NoEffectHere => false,
-        State::Unverified => !proof.common,
-        State::Partly | State::DiffersByRank | State::Overridden | State::NotApplied => true,
-    }
+    !matches!(proof.state, State::Applied | State::NoEffectHere) && !proof.is_note()
 }
 
 /// Proves arm after arm, each held against the baseline.

@@ -190,9 +190,9 @@ pub enum Verdict {
     Slower,
     /// Within the tolerance.
     Same,
-    /// The interval reaches over a border of the tolerance.
+    /// The interval reaches over a border of the tolerance, or the run ended before anything was measured.
     Undecided,
-    /// Wrong data, or nothing measured.
+    /// Wrong data, or nothing was measured since it crashed, hung or failed.
     Invalid,
 }
 

@@ -11,7 +11,7 @@ use super::summary::Tally;
 use super::visit::Visit;
 use super::{document, redact, run, valid};
 use crate::error::{Error, Kind, Result};
-use crate::plan::schedule::{Arm, Rounds};
+use crate::plan::schedule::Arm;
 use crate::regular;
 use crate::stats::{self, Sample};
 
@@ -84,9 +84,9 @@ impl Stored {
         let (journal, header) = Journal::open(folder)?;
         let tally = Tally::of(&journal)?;
         let mut run = document::make(&header, &journal, &tally, tally.has_planned_rounds(&header.plan))?;
-        // Of rounds until all is decided nobody wrote that they are complete; they are where all is.
+        // Of rounds until all is decided nobody wrote that they are complete; they are where a look decided all.
         let decided = run.cells.iter().all(|cell| cell.verdict != Verdict::Undecided);
-        run.complete |= header.plan.rounds == Rounds::Auto && decided && !run.visits.is_empty();
+        run.complete |= decided && tally.is_at_look(&header.plan);
         Ok(Self { place, folder: Some(folder.to_owned()), run })
     }
 
@@ -253,6 +253,7 @@ fn lines(journal: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::schedule::Rounds;
     use crate::record::fixture;
     use crate::record::floor::Floor;
 

@@ -80,6 +80,13 @@ impl Tally {
         matches!(plan.rounds, Rounds::Fixed(rounds) if self.complete_rounds(plan) >= rounds)
     }
 
+    /// Whether rounds that go on until all is decided are at a look, the only places where they end.
+    #[must_use]
+    pub fn is_at_look(&self, plan: &Plan) -> bool {
+        let rounds = self.complete_rounds(plan);
+        plan.rounds == Rounds::Auto && Looks::Auto.taken(rounds).last() == Some(&rounds)
+    }
+
     /// Whether a visit of this arm did not complete with right data.
     #[must_use]
     pub fn has_failed(&self, arm: Arm) -> bool {
@@ -329,7 +336,8 @@ fn give_verdict(cell: &mut Cell, plan: &Plan, tally: &Tally, judged: &Judged, se
             (Verdict::Invalid, Some(reason))
         }
         _ if tally.failures(cell.arm).is_some() => (Verdict::Invalid, tally.failures(cell.arm)),
-        _ if cell.median_us.is_none() => (Verdict::Invalid, Some("nothing was measured".to_owned())),
+        // Nothing failed: the run ended before its turn.
+        _ if cell.median_us.is_none() => (Verdict::Undecided, Some("not measured: the run ended before".to_owned())),
         None => (Verdict::Baseline, None),
         Some(_) if soak => (Verdict::Undecided, Some("a soak looks at data, not at times".to_owned())),
         Some(_) if baseline.and_then(|arm| tally.failures(arm)).is_some() => {

@@ -128,13 +128,12 @@ fn proofs(run: &Run) -> Vec<Line> {
         let idle = |proof: &VariableProof| {
             proof.state == State::NoEffectHere && proof.origin == Origin::Set && !warned(&proof.name)
         };
-        let note = |proof: &VariableProof| proof.common && proof.state == State::Unverified;
         let told = |of: &&OfCases<VariableProof>| {
-            idle(&of.what) || note(&of.what) || of.cases.iter().any(|case| arm.blocks(*case, &of.what))
+            idle(&of.what) || of.what.is_note() || of.cases.iter().any(|case| arm.blocks(*case, &of.what))
         };
         for of in arm.variables.iter().filter(told) {
             let why = of.what.why.as_deref().map(|why| format!(", {}", plain(why))).unwrap_or_default();
-            let all = if note(&of.what) { "; all sets have it alike" } else { "" };
+            let all = if of.what.is_note() { "; all sets have it alike" } else { "" };
             say("settings", &format!("{} {}{why}{all}", of.what.name, of.what.state));
         }
         for of in &arm.chosen {

@@ -40,7 +40,7 @@ impl Looks {
     }
 
     /// The looks that a run of `rounds` rounds has had.
-    pub(super) fn taken(self, rounds: u32) -> Vec<u32> {
+    pub fn taken(self, rounds: u32) -> Vec<u32> {
         match self {
             Self::Once => vec![rounds],
             Self::Auto => AUTO.into_iter().filter(|look| *look <= rounds).collect(),

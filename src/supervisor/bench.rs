@@ -283,7 +283,13 @@ fn unusable(library: &Found, error: GpuError) -> Error {
 }
 
 fn no_driver(error: GpuError) -> Error {
-    Error::new(Kind::Environment, "no usable GPU driver").because(error).help(
+    let fault = Error::new(Kind::Environment, "no usable GPU driver").because(error);
+    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        return fault.help(format!(
+            "CUDA_VISIBLE_DEVICES=`{visible}` decides which GPUs a process sees: unset it, or name some that are there"
+        ));
+    }
+    fault.help(
         "libcuda.so.1 comes with the NVIDIA driver (`nvidia-smi` tells whether it works); a container needs access to the \
          GPUs (--gpus all); `--emulate` rehearses without GPUs",
     )

@@ -97,7 +97,11 @@ impl Process {
         drop(command);
         // A process without a job is told by the end of its stdin that there is none.
         let stdin = handle.stdin.take().filter(|_| job.is_some()).map(feed);
-        listen(reader, hear);
+        let threads = stdin.transpose().and_then(|stdin| listen(reader, hear).map(|()| stdin));
+        let stdin = threads.inspect_err(|_| {
+            let _ = handle.kill();
+            let _ = handle.wait();
+        })?;
         let process = Self { handle, stdin, gone: OnceCell::new() };
         if let Some(job) = job {
             process.tell(job);
@@ -153,14 +157,18 @@ fn own_executable() -> String {
 }
 
 /// Writes lines to a process from a thread of its own: one that never reads must not keep its deadline from passing.
-fn feed(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
+fn feed(mut stdin: ChildStdin) -> std::io::Result<Sender<Vec<u8>>> {
     let (sender, lines) = mpsc::channel::<Vec<u8>>();
-    std::thread::spawn(move || lines.iter().try_for_each(|line| std::io::Write::write_all(&mut stdin, &line)));
-    sender
+    let write = move || lines.iter().try_for_each(|line| std::io::Write::write_all(&mut stdin, &line));
+    std::thread::Builder::new().spawn(write)?;
+    Ok(sender)
 }
 
-fn listen<T: DeserializeOwned>(pipe: std::io::PipeReader, hear: impl Fn(Received<T>) -> bool + Send + 'static) {
-    std::thread::spawn(move || {
+fn listen<T: DeserializeOwned>(
+    pipe: std::io::PipeReader,
+    hear: impl Fn(Received<T>) -> bool + Send + 'static,
+) -> std::io::Result<()> {
+    let read = move || {
         let mut pipe = BufReader::new(pipe);
         loop {
             let received = wire::receive(&mut pipe).unwrap_or_else(|error| Received::Garbage(error.to_string()));
@@ -169,5 +177,6 @@ fn listen<T: DeserializeOwned>(pipe: std::io::PipeReader, hear: impl Fn(Received
                 return;
             }
         }
-    });
+    };
+    std::thread::Builder::new().spawn(read).map(drop)
 }

@@ -134,13 +134,13 @@ fn no_set_that_does_what_the_baseline_does_is_faster_in_its_cells_or_in_all_toge
 }
 
 #[test]
-fn a_cell_that_nothing_was_measured_of_says_so() {
+fn a_cell_whose_turn_did_not_come_is_undecided_and_says_so() {
     let mut run = run();
     run.visits.clear();
     let (cells, _) = cells(&run);
     for cell in cells {
-        assert_eq!((cell.verdict, cell.median_us), (Verdict::Invalid, None));
-        assert_eq!(cell.verdict_reason.as_deref(), Some("nothing was measured"));
+        assert_eq!((cell.verdict, cell.median_us), (Verdict::Undecided, None));
+        assert_eq!(cell.verdict_reason.as_deref(), Some("not measured: the run ended before"));
     }
 }
 

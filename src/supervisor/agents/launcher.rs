@@ -85,6 +85,11 @@ pub fn place(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Place>> {
     Ok(Some(Place { agent, of, local, local_of: local_of.unwrap_or(1).max(local + 1), launcher }))
 }
 
+/// Whether a launcher told this process its number, be it the only one.
+pub fn is_told(get: &dyn Fn(&str) -> Option<String>) -> bool {
+    LAUNCHERS.iter().any(|told| told.names[..2].iter().all(|name| get(name).is_some()))
+}
+
 /// The address at which the agents meet, which is on the host of the first: host and port.
 pub fn address(asked: Option<&str>, place: &Place, get: &dyn Fn(&str) -> Option<String>) -> Result<(String, u16)> {
     let port = default_port(get);

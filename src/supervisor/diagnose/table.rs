@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
         sign: "wrong data over P2P",
         holds: |signs| signs.wrong() && signs.p2p,
         meaning: "writes from one GPU into another are lost or garbled: P2P over this path may corrupt",
-        next: "do not use this set; look at ACS and IOMMU, or set NCCL_P2P_DISABLE=1",
+        next: "do not use this set; look at ACS and IOMMU; a set with NCCL_P2P_DISABLE=1 shows whether host memory is right",
     },
     Row {
         sign: "wrong data otherwise",
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Row] = &[
         holds: |signs| signs.hung_in_a_collective() && signs.p2p,
         meaning: "P2P hangs though the driver allows it; mostly ACS or the IOMMU turns writes between GPUs aside",
         next: "`sudo lspci -vvv | grep ACSCtl` must not show SrcValid+: turn ACS off on the PCIe bridges, boot with iommu=pt; \
-               NCCL_P2P_DISABLE=1 works meanwhile",
+               a set with NCCL_P2P_DISABLE=1 shows whether host memory works meanwhile",
     },
     Row {
         sign: "communicator init never returns",
