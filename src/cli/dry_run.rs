@@ -71,7 +71,10 @@ fn write(plan: &Plan, out: &mut impl Write) -> std::io::Result<()> {
         plan.sets.len() * plan.libraries.len().max(1) * plan.launches.len() * plan.alive.len() * plan.registers.len();
     let order: Vec<String> = plan.round(0).iter().map(|arm| plan.arm_name(*arm)).collect();
     writeln!(out, "  rounds {}, each of {visits} visits of {} communicators", plan.rounds, plan.communicators)?;
-    writeln!(out, "  seed   {}; order of the first round: {}", plan.seed, order.join(", "))?;
+    // Without a library there is no arm yet.
+    let order =
+        if order.is_empty() { String::new() } else { format!("; order of the first round: {}", order.join(", ")) };
+    writeln!(out, "  seed   {}{order}", plan.seed)?;
     writeln!(out, "  time   {}", estimate(plan, visits))?;
     writeln!(out)?;
     let workers = match plan.launches.as_slice() {

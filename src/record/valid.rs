@@ -7,7 +7,7 @@ use super::pairs::PairTried;
 use super::run::{Cell, Header, Run, Verdict};
 use super::visit::{Replicate, Visit};
 use crate::collective::sizes::MAX_BYTES;
-use crate::collective::{Case, Placement};
+use crate::collective::{Case, Mode, Placement};
 use crate::plan::env_set::are_sound;
 use crate::plan::schedule::{Arm, Measure};
 use crate::stats::median_of;
@@ -33,6 +33,13 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
     match () {
         () if plan.sets.is_empty() || plan.libraries.is_empty() => Err("the plan has no env set or no library"),
         () if plan.cases.is_empty() => Err("the plan has no case"),
+        () if plan.launches.is_empty() || plan.alive.is_empty() || plan.registers.is_empty() => {
+            Err("the plan has no way to start ranks, no communicator or no kind of buffers")
+        }
+        () if plan.cases.iter().any(|case| case.size.elements == 0) => Err("the plan has a size of nothing"),
+        () if plan.cases.iter().any(|case| !is_measured(&plan.measure, case.mode)) => {
+            Err("the plan measures a mode without a sample or a call")
+        }
         () if plan.devices.is_empty() => Err("the plan has no GPU"),
         () if plan.cases.iter().any(|case| case.bytes().0 > MAX_BYTES) => Err("the plan has a size that no GPU holds"),
         () if !repeated(&plan.measure) => Err("the plan repeats something more often than anybody can wait for"),
@@ -58,6 +65,11 @@ pub(super) fn header(header: &Header) -> Result<(), &'static str> {
 fn repeated(measure: &Measure) -> bool {
     let Measure { graph_length, replays, launches, batches, calls, checks, passes, .. } = *measure;
     [graph_length, replays, launches, batches, calls, checks, passes].iter().all(|times| *times <= MOST_REPEATED)
+}
+
+/// Whether there is a sample of a mode, and a call in it.
+fn is_measured(measure: &Measure, mode: Mode) -> bool {
+    measure.samples(mode) > 0 && measure.calls_per_sample(mode) > 0
 }
 
 /// Whether every agent has ranks, and all of them together these.
@@ -295,6 +307,17 @@ mod tests {
         assert!(header(&head).is_err());
         (head.plan.ranks, head.plan.time_limit_s) = (8, Some(1e300));
         assert!(header(&head).is_err());
+        let emptied: [fn(&mut Header); 4] = [
+            |head| head.plan.alive.clear(),
+            |head| head.plan.measure.replays = 0,
+            |head| head.plan.measure.graph_length = 0,
+            |head| head.plan.cases[0].size = Size::elements(0),
+        ];
+        for empty in emptied {
+            let mut head = run.header.clone();
+            empty(&mut head);
+            assert!(header(&head).is_err());
+        }
         let mut head = run.header.clone();
         head.plan.measure.replays = u32::MAX;
         assert!(header(&head).is_err());

@@ -34,7 +34,8 @@ pub fn render(run: &Run, step: &Step, style: Style) -> String {
         return style.finish(&out);
     }
     out.push_str(&table(run, step, &cases).fit(style.width, "set").render());
-    let explanations = explanations(run, step, &cases);
+    let explanations: Vec<String> =
+        too_long(run, step, &cases).into_iter().chain(explanations(run, step, &cases)).collect();
     if !explanations.is_empty() {
         out.push('\n');
     }
@@ -215,6 +216,23 @@ fn change(figure: Figure) -> String {
         Some([low, high]) => format!("{}–{}", text(low), text(high)),
         None => text(figure.value),
     }
+}
+
+/// Where the all-reduces of the baseline alone take longer than the step that they are part of, one of the figures is not what it is taken for.
+fn too_long(run: &Run, step: &Step, cases: &[usize]) -> Option<String> {
+    let baseline = run.header.plan.baseline();
+    let is_part = |case: &usize| {
+        let share = Measured::of(run, (baseline, *case)).time.and_then(|time| step.cost(time).share);
+        share.is_none_or(|share| share.value <= 1.0)
+    };
+    let all = !cases.iter().any(is_part);
+    all.then(|| {
+        format!(
+            "all-reduces alone take longer than a step of {} ms: look at --step-time, which is in milliseconds, and at the number of \
+             all-reduces",
+            units::significant(step.time_ms.unwrap_or_default())
+        )
+    })
 }
 
 /// Of each set beside the baseline, at the size where it saves most: which part of the observed change it explains.

@@ -14,7 +14,7 @@ use super::table::{LEAST, WIDEST};
 /// Sets beside each other; more follow in tables of their own.
 const BESIDE: usize = 3;
 
-/// The phases of `run`'s visits: medians over the visits of each set that completed.
+/// The phases of `run`'s visits: means over the visits of each set that completed, which add up to that of the visits.
 #[must_use]
 pub fn render(run: &Run, style: Style) -> String {
     let style = Style { width: style.width.max(LEAST), ..style };
@@ -25,7 +25,7 @@ pub fn render(run: &Run, style: Style) -> String {
         paragraph(&mut out, "", &format!("{what} · no visit completed"), columns);
         return style.finish(&out);
     };
-    paragraph(&mut out, "", &format!("{what} · medians, and their share of a visit"), columns);
+    paragraph(&mut out, "", &format!("{what} · means, and their share of a visit"), columns);
     for beside in phases.of.chunks(BESIDE) {
         out.push_str(&table(run, &phases, beside).render());
         out.push('\n');
@@ -48,7 +48,7 @@ pub(super) struct Phases {
     pub(super) of: Vec<(Arm, Spent)>,
 }
 
-/// Seconds of a set's visits, medians.
+/// Seconds of a set's visits, means.
 pub(super) struct Spent {
     /// In the order of the names.
     pub(super) phases: Vec<f64>,
@@ -70,10 +70,11 @@ impl Phases {
             names[0] = "until its first word";
         }
         let spent = |arm: &Arm| {
-            let median = |seconds: &dyn Fn(&Visit) -> f64| median_of(of(run, *arm).map(seconds));
+            let visits = of(run, *arm).count();
+            let mean = |seconds: &dyn Fn(&Visit) -> f64| of(run, *arm).map(seconds).sum::<f64>() / visits as f64;
             of(run, *arm).next()?;
-            let of_phases = shown.iter().map(|phase| median(&|visit| phases(&visit.timings)[*phase])).collect();
-            let (visit, reading) = (median(&|visit| visit.seconds), median(&|visit| visit.timings.reading));
+            let of_phases = shown.iter().map(|phase| mean(&|visit| phases(&visit.timings)[*phase])).collect();
+            let (visit, reading) = (mean(&|visit| visit.seconds), mean(&|visit| visit.timings.reading));
             Some((*arm, Spent { phases: of_phases, visit, reading }))
         };
         let of: Vec<_> = arms.iter().filter_map(spent).collect();

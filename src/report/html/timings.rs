@@ -18,7 +18,7 @@ pub(super) fn section(shown: &Shown) -> Option<Markup> {
         return None;
     }
     Some(html! {
-        p.note { "Medians over the visits of each set, and their share of a visit. A bar on top is a visit in the order of its phases." }
+        p.note { "Means over the visits of each set, and their share of a visit. Each bar is a mean visit, its phases in their order." }
         @for sentence in sentences(shown.run) { p { (toned(&sentence)) } }
         @let colours = colours(&phases);
         ul.legend {

@@ -30,6 +30,14 @@ fn a_step_that_became_faster_is_explained_in_part() {
 }
 
 #[test]
+fn a_step_shorter_than_its_all_reduces_is_doubted() {
+    let doubted = |time| {
+        shown(&Step::new(Some("kimi-k2.5"), None, &[time], None).unwrap()).contains("take longer than a step of")
+    };
+    assert!(doubted(1.0) && !doubted(29.5));
+}
+
+#[test]
 fn without_a_step_time_there_are_milliseconds_only() {
     insta::assert_snapshot!(shown(&Step::new(None, Some(100), &[], None).unwrap()), @r"
     per decode step · 100 all-reduces
