@@ -43,6 +43,10 @@ fn the_example_is_a_plan_that_can_be_judged() {
     for wrong in ["accept", "accept plan.toml --example"] {
         assert_eq!(ncclsweep(home.path(), wrong, &[]).status.code(), Some(2), "{wrong}");
     }
+    for without in ["accept", "accept plan.toml"] {
+        let ran = ncclsweep(home.path(), without, &[]);
+        assert!(text(&ran.stderr).contains("ncclsweep accept --example > plan.toml"), "{without}: {ran:?}");
+    }
 }
 
 #[test]

@@ -22,8 +22,9 @@ const EXAMPLE: &str = include_str!("../../bench-configs/accept/pcie-8gpu.toml");
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    // The parser asks for a plan where no example is asked for.
-    let Some(path) = &args.plan else { return answer_text(EXAMPLE) };
+    let Some(path) = &args.plan else {
+        return if args.example { answer_text(EXAMPLE) } else { Err(no_plan()) };
+    };
     let plan = AcceptPlan::load(path)?;
     let planned = Draft::of(&Sweep::default(), &plan.config)?.unseen_plan(Vec::new())?;
     let golden = plan.golden().map(Stored::load).transpose()?;
@@ -40,6 +41,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         std::fs::write(path, text).map_err(|error| unwritten(args, path, &run).because(error))?;
     }
     answer(exit(&acceptance), |out| report::accept::write(&acceptance, args.format, terminal::style(), out))
+}
+
+fn no_plan() -> Error {
+    Error::usage("accept needs a plan: what is measured, and what is required of it").help(AcceptPlan::BEGIN)
 }
 
 /// A run of the plan's configuration; none when the user interrupted.
