@@ -75,9 +75,9 @@ fn fewest(value: f64, holds: impl Fn(f64) -> bool) -> String {
         return least;
     }
     let decimals = least.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let longer = (decimals..=decimals + MORE).map(|decimals| format!("{value:.decimals$}"));
-    let shown = longer.clone().find(|text| text.parse().is_ok_and(&holds));
-    shown.or_else(|| longer.last()).unwrap_or(least)
+    let most = decimals + MORE;
+    let mut longer = (decimals..=most).map(|decimals| format!("{value:.decimals$}"));
+    longer.find(|text| text.parse().is_ok_and(&holds)).unwrap_or_else(|| format!("{value:.most$}"))
 }
 
 /// `value` with three significant digits, never in exponent form.

@@ -37,7 +37,7 @@ pub(super) fn check(header: &Header, planned: &Plan) -> Result<()> {
 }
 
 fn line(what: &str, run: &Header, planned: &Plan) -> Judged {
-    let mut differences = differences(&run.plan, planned);
+    let mut differences = differences(run, planned);
     let brought = brought(run, planned);
     if !brought.is_empty() {
         differences.insert(0, format!("inherited and not in the plan: {}", brought.join(", ")));
@@ -52,8 +52,9 @@ fn line(what: &str, run: &Header, planned: &Plan) -> Judged {
     judged(Outcome::NotMeasured).found("otherwise").because(told.join("; "))
 }
 
-fn differences(run: &Plan, planned: &Plan) -> Vec<String> {
-    let mut all = variables("under every set", &run.base, &planned.base);
+fn differences(header: &Header, planned: &Plan) -> Vec<String> {
+    let run = &header.plan;
+    let mut all = variables("under every set", &base(header, planned), &planned.base);
     for set in &planned.sets {
         match run.sets.iter().find(|of_run| of_run.name == set.name) {
             Some(of_run) => all.extend(variables(&set.name, &of_run.vars, &set.vars)),
@@ -79,16 +80,31 @@ fn differences(run: &Plan, planned: &Plan) -> Vec<String> {
     all
 }
 
+/// The base of a run, and what it inherited just as the plan's base has it: to NCCL that is the same.
+fn base(run: &Header, planned: &Plan) -> Vars {
+    let mut base = run.plan.base.clone();
+    if run.plan.clean_env {
+        return base;
+    }
+    let (inherited, _) = run.provenance.inherited_alike();
+    for (name, value) in inherited.iter().filter(|(name, value)| planned.base.get(name) == Some(value)) {
+        if base.get(name).is_none() {
+            base.set(name, value);
+        }
+    }
+    base
+}
+
 /// Inherited variables that acted under a set of the plan: what its base and its sets give lies over what is inherited.
 fn brought(run: &Header, planned: &Plan) -> Vec<String> {
-    let (plan, releases) = (&run.plan, releases(&run.plan));
+    let (plan, base, releases) = (&run.plan, base(run, planned), releases(&run.plan));
     let asked = plan.sets.iter().filter(|set| planned.sets.iter().any(|of_plan| of_plan.name == set.name));
     let mut all = Vec::new();
     for set in asked {
         for host in run.provenance.hosts() {
             let inherited = host.inherited.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
             let environment = Environment::inherit(inherited, plan.clean_env)
-                .layer(&plan.base, Origin::Base)
+                .layer(&base, Origin::Base)
                 .layer(&set.vars, Origin::Set);
             all.extend(acting(&environment, &releases).map(|(name, value)| format!("{name}={value}")));
         }

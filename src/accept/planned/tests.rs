@@ -6,6 +6,7 @@ use crate::plan::affinity::CpuAffinity;
 use crate::record::stored::Stored;
 
 type Alter = fn(&mut Stored);
+type AlterPlan = fn(&mut Plan);
 
 #[test]
 fn a_run_of_something_else_did_not_measure_the_plan() {
@@ -44,8 +45,8 @@ fn a_run_of_something_else_did_not_measure_the_plan() {
     }
 }
 
-/// What `was measured` says of the run when it and what is planned were altered.
-fn line_of(run: Alter, planned: fn(&mut Plan)) -> Judged {
+/// What the line `what was measured` says of the run when it and what is planned were altered.
+fn line_of(run: Alter, planned: AlterPlan) -> Judged {
     let mut wanted = altered(|_| {}).run.header.plan;
     planned(&mut wanted);
     judge(&plan("[require]\ngpus = 8").unwrap(), &wanted, &altered(run), None).unwrap().requirements.remove(1)
@@ -79,7 +80,7 @@ fn settings_of_the_shell_that_are_not_in_the_plan_are_something_else() {
 
 #[test]
 fn what_of_the_shell_changes_nothing_or_is_in_the_plan_is_no_difference() {
-    let held: [(Alter, fn(&mut Plan)); 4] = [
+    let held: [(Alter, AlterPlan); 5] = [
         (
             |run| {
                 let plain =
@@ -95,6 +96,7 @@ fn what_of_the_shell_changes_nothing_or_is_in_the_plan_is_no_difference() {
             },
             |plan| _ = plan.base.set("NCCL_IB_HCA", "mlx5_0"),
         ),
+        (|run| inherits(run, "NCCL_IB_HCA", "mlx5_0"), |plan| _ = plan.base.set("NCCL_IB_HCA", "mlx5_0")),
         (
             |run| {
                 inherits(run, "NCCL_ALGO", "Tree");
@@ -114,6 +116,13 @@ fn what_of_the_shell_changes_nothing_or_is_in_the_plan_is_no_difference() {
         let line = line_of(alter, planned);
         assert_eq!(line.outcome, Outcome::Pass, "{at}: {line:?}");
     }
+}
+
+#[test]
+fn what_the_shell_has_otherwise_than_the_plan_is_not_what_the_plan_has() {
+    let line = line_of(|run| inherits(run, "NCCL_IB_HCA", "mlx5_1"), |plan| _ = plan.base.set("NCCL_IB_HCA", "mlx5_0"));
+    assert_eq!(line.outcome, Outcome::NotMeasured);
+    assert!(line.reason.unwrap().contains("NCCL_IB_HCA=mlx5_1"));
 }
 
 #[test]
