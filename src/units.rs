@@ -54,6 +54,32 @@ impl fmt::Display for GBps {
     }
 }
 
+/// Digits behind the point that [`exact`] and [`beside`] add at most.
+const MORE: usize = 6;
+
+/// A bound as [`significant`] writes it, with all further digits that it has: `30.0`, `25.44`.
+#[must_use]
+pub fn exact(bound: f64) -> String {
+    fewest(bound, |shown| (shown - bound).abs() <= bound.abs() * 1e-9)
+}
+
+/// `value` as [`significant`] writes it, with as many more digits as it takes to see on which side of `bound` it lies.
+#[must_use]
+pub fn beside(bound: f64, value: f64) -> String {
+    fewest(value, |shown| shown.partial_cmp(&bound) == value.partial_cmp(&bound))
+}
+
+fn fewest(value: f64, holds: impl Fn(f64) -> bool) -> String {
+    let least = significant(value);
+    if !value.is_finite() {
+        return least;
+    }
+    let decimals = least.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let most = decimals + MORE;
+    let mut longer = (decimals..=most).map(|decimals| format!("{value:.decimals$}"));
+    longer.find(|text| text.parse().is_ok_and(&holds)).unwrap_or_else(|| format!("{value:.most$}"))
+}
+
 /// `value` with three significant digits, never in exponent form.
 #[must_use]
 pub fn significant(value: f64) -> String {
@@ -155,6 +181,17 @@ mod tests {
     #[test]
     fn ends_of_an_interval_have_their_own_digits() {
         assert_eq!(range(9.874, 10.21), "9.87–10.2");
+    }
+
+    #[test]
+    fn a_figure_beside_a_bound_shows_on_which_side_it_lies() {
+        assert_eq!([30.0, 25.44, 1.5, 123.0].map(exact), ["30.0", "25.44", "1.50", "123"]);
+        assert_eq!(beside(1.5, 1.49946), "1.499");
+        assert_eq!(
+            [25.36, 25.396, 25.4, 25.4002, 31.0].map(|value| beside(25.4, value)),
+            ["25.36", "25.396", "25.4", "25.4002", "31.0"]
+        );
+        assert_eq!((beside(1.5, 1.5 + 1e-12), beside(1.5, f64::INFINITY)), ("1.50000000".into(), "inf".into()));
     }
 
     #[test]

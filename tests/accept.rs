@@ -43,6 +43,10 @@ fn the_example_is_a_plan_that_can_be_judged() {
     for wrong in ["accept", "accept plan.toml --example"] {
         assert_eq!(ncclsweep(home.path(), wrong, &[]).status.code(), Some(2), "{wrong}");
     }
+    for without in ["accept", "accept plan.toml"] {
+        let ran = ncclsweep(home.path(), without, &[]);
+        assert!(text(&ran.stderr).contains("ncclsweep accept --example > plan.toml"), "{without}: {ran:?}");
+    }
 }
 
 #[test]
@@ -73,6 +77,26 @@ fn a_sound_box_is_accepted_and_its_run_can_be_judged_again() {
     std::fs::remove_file(home.path().join("run/journal.jsonl")).unwrap();
     let ran = ncclsweep(home.path(), "accept plan.toml --run run", &[]);
     assert_eq!(ran.status.code(), Some(5), "{ran:?}");
+}
+
+#[test]
+fn settings_of_the_shell_are_refused_before_a_run_and_not_accepted_after_one() {
+    let home = home(SOUND);
+    let shell = [("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "Simple"), ("NCCL_DEBUG", "WARN")];
+    let ran = ncclsweep(home.path(), "accept plan.toml --emulate --quiet --out run", &shell);
+    assert_eq!((ran.status.code(), home.path().join("run").exists()), (Some(2), false), "{ran:?}");
+    let told = text(&ran.stderr);
+    assert!(told.contains("brings NCCL_ALGO=Tree, NCCL_PROTO=Simple") && told.contains("clean-env = true"), "{told}");
+    std::fs::write(home.path().join("sweep.toml"), MEASURED).unwrap();
+    ncclsweep(home.path(), "--emulate --config sweep.toml --quiet --out run", &shell);
+    let ran = ncclsweep(home.path(), "accept plan.toml --run run", &[]);
+    assert_eq!(ran.status.code(), Some(4), "{ran:?}");
+    let shown = text(&ran.stdout);
+    assert!(shown.contains("inherited and not in the plan: NCCL_ALGO=Tree, NCCL_PROTO=Simple"), "{shown}");
+    // A plan that drops what is inherited measures what it says.
+    std::fs::write(home.path().join("clean.toml"), format!("clean-env = true\n{MEASURED}{SOUND}")).unwrap();
+    let ran = ncclsweep(home.path(), "accept clean.toml --emulate --quiet", &shell);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::own::{self, Own};
 use super::plan::{AcceptPlan, Cells, Golden, Latency, Quantile, Requirement, Speedup};
 use super::{Judged, Outcome};
 use crate::collective::Case;
@@ -9,9 +10,9 @@ use crate::compare;
 use crate::error::Result;
 use crate::plan::schedule::{Arm, Plan};
 use crate::record::run::{Cell, Verdict};
-use crate::record::stored::{Stored, Tallied};
+use crate::record::stored::Stored;
 use crate::stats::{self, Looks, Pair, Tolerance};
-use crate::units::{Micros, significant};
+use crate::units::{beside, exact};
 
 const NO_INTERVAL: &str = "fewer than three visits have no interval";
 
@@ -47,22 +48,36 @@ fn at_most(bound: f64, interval: Option<[f64; 2]>) -> Outcome {
 }
 
 /// The cells that a requirement is about, with the index of the case; and its name as a line of the report.
-fn chosen<'a>(run: &'a Tallied, cells: &Cells) -> Vec<&'a Cell> {
-    let plan = &run.run.header.plan;
+fn chosen<'a>(run: &Own<'a>, cells: &Cells) -> Vec<&'a Cell> {
+    let plan = run.plan();
     let holds = |case: &Case| {
         let sizes = cells.sizes.as_ref().and_then(|sizes| sizes.sizes(case.dtype).ok());
         cells.mode.is_none_or(|mode| mode == case.mode) && sizes.is_none_or(|sizes| sizes.contains(&case.size))
     };
     let of_set = |cell: &&Cell| cell.set == cells.set && holds(&plan.cases[cell.case]);
-    run.run.cells.iter().filter(of_set).collect()
+    run.cells().filter(of_set).collect()
 }
 
 fn label(plan: &Plan, arm: Arm, case: usize) -> String {
-    let case = &plan.cases[case];
+    named(plan, &plan.arm_name(arm), &plan.cases[case])
+}
+
+/// A case of a plan under this name of an arm, as short as tells it from the other cases.
+fn named(plan: &Plan, arm: &str, case: &Case) -> String {
     let kinds = |of: &Case| (of.dtype, of.op, of.placement);
     let plain = plan.cases.iter().all(|other| kinds(other) == kinds(case));
     let case = if plain { format!("{} {}", case.label(), case.mode) } else { case.to_string() };
-    format!("{} {case}", plan.arm_name(arm))
+    format!("{arm} {case}")
+}
+
+/// `≤ 30.0 µs`.
+fn within(bound: f64) -> String {
+    format!("≤ {} µs", exact(bound))
+}
+
+/// `≥ 1.30× default`.
+fn worth(wanted: &Speedup) -> String {
+    format!("≥ {}× {}", exact(wanted.at_least), wanted.over)
 }
 
 /// Nothing that the plan asks for is in the run.
@@ -77,7 +92,7 @@ fn absent(kind: &'static str, cells: &Cells, bound: String) -> Judged {
 }
 
 /// Why a cell's figures are not those of its set.
-fn unusable(run: &Tallied, cell: &Cell) -> Option<String> {
+fn unusable(run: &Own, cell: &Cell) -> Option<String> {
     match () {
         () if cell.wrong_outputs > 0 => {
             Some(format!("{} of {} outputs are wrong", cell.wrong_outputs, cell.checked_outputs))
@@ -90,19 +105,19 @@ fn unusable(run: &Tallied, cell: &Cell) -> Option<String> {
 }
 
 /// A line for each cell and quantile.
-pub(super) fn latency(run: &Tallied, latency: &Latency, tails: &Tails) -> Vec<Judged> {
+pub(super) fn latency(run: &Own, latency: &Latency, tails: &Tails) -> Vec<Judged> {
     let cells = chosen(run, &latency.cells);
     if cells.is_empty() {
-        let bound = |(quantile, bound): &(Quantile, f64)| format!("{quantile} ≤ {}", Micros(*bound));
+        let bound = |(quantile, bound): &(Quantile, f64)| format!("{quantile} {}", within(*bound));
         return latency.bounds.iter().map(|one| absent("latency", &latency.cells, bound(one))).collect();
     }
     let of_cell = |cell| latency.bounds.iter().map(move |(quantile, bound)| time(run, cell, *quantile, *bound, tails));
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-fn time(run: &Tallied, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tails) -> Judged {
-    let name = format!("{} {quantile}", label(&run.run.header.plan, cell.arm, cell.case));
-    let judged = |outcome| Judged::new("latency", name.clone(), format!("≤ {}", Micros(bound)), outcome);
+fn time(run: &Own, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tails) -> Judged {
+    let name = format!("{} {quantile}", label(run.plan(), cell.arm, cell.case));
+    let judged = |outcome| Judged::new("latency", name.clone(), within(bound), outcome);
     if let Some(why) = unusable(run, cell) {
         return judged(Outcome::NotMeasured).because(why);
     }
@@ -114,8 +129,8 @@ fn time(run: &Tallied, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tail
         Quantile::P99 => (typical.map(|t| t.point).or(cell.p99_us), typical.map(|t| t.interval.into())),
     };
     let Some(value) = value else { return judged(Outcome::NotMeasured).because("the run has no samples of it") };
-    let mut judged = judged(at_most(bound, interval)).found(Micros(value).to_string());
-    (judged.value, judged.interval) = (Some(value), interval);
+    let mut judged = judged(at_most(bound, interval)).found(format!("{} µs", beside(bound, value)));
+    (judged.value, judged.interval, judged.limit) = (Some(value), interval, Some(bound));
     match (interval, quantile, tail) {
         (Some(_), ..) => judged,
         (None, Quantile::P95 | Quantile::P99, None) => {
@@ -126,18 +141,18 @@ fn time(run: &Tallied, cell: &Cell, quantile: Quantile, bound: f64, tails: &Tail
 }
 
 /// A line for each cell.
-pub(super) fn speedup(run: &Tallied, speedup: &Speedup) -> Result<Vec<Judged>> {
-    let plan = &run.run.header.plan;
-    let bound = format!("≥ {}× {}", significant(speedup.at_least), speedup.over);
+pub(super) fn speedup(run: &Own, speedup: &Speedup) -> Result<Vec<Judged>> {
+    let plan = run.plan();
     let cells = chosen(run, &speedup.cells);
     if cells.is_empty() {
-        return Ok(vec![absent("speedup", &speedup.cells, bound)]);
+        return Ok(vec![absent("speedup", &speedup.cells, worth(speedup))]);
     }
     let slower = |cell: &Cell| {
         let same = |other: &&Cell| {
-            other.set == speedup.over && other.case == cell.case && other.arm.library == cell.arm.library
+            let but_for_its_set = Arm { set: cell.arm.set, ..other.arm };
+            other.set == speedup.over && other.case == cell.case && but_for_its_set == cell.arm
         };
-        run.run.cells.iter().find(same)
+        run.cells().find(same)
     };
     let levels = |cell: &Cell| run.tally.cell(cell.arm, cell.case);
     let none = stats::Cell::none();
@@ -157,16 +172,9 @@ pub(super) fn speedup(run: &Tallied, speedup: &Speedup) -> Result<Vec<Judged>> {
         .collect())
 }
 
-fn faster(
-    run: &Tallied,
-    wanted: &Speedup,
-    cell: &Cell,
-    over: Option<&Cell>,
-    found: Option<stats::Comparison>,
-) -> Judged {
-    let name = label(&run.run.header.plan, cell.arm, cell.case);
-    let bound = format!("≥ {}× {}", significant(wanted.at_least), wanted.over);
-    let judged = |outcome| Judged::new("speedup", name.clone(), bound.clone(), outcome);
+fn faster(run: &Own, wanted: &Speedup, cell: &Cell, over: Option<&Cell>, found: Option<stats::Comparison>) -> Judged {
+    let name = label(run.plan(), cell.arm, cell.case);
+    let judged = |outcome| Judged::new("speedup", name.clone(), worth(wanted), outcome);
     let Some(over) = over else { return judged(Outcome::NotMeasured).because(format!("{} did not run", wanted.over)) };
     for (of, which) in [(cell, ""), (over, wanted.over.as_str())] {
         if let Some(why) = unusable(run, of) {
@@ -184,20 +192,24 @@ fn faster(
         Some(_) => Outcome::Undecided,
         None => at_most(-wanted.at_least, Some([-interval[1], -interval[0]])),
     };
-    let mut judged = judged(outcome).found(format!("{}×", significant(speedup)));
+    let mut judged = judged(outcome).found(format!("{}×", beside(wanted.at_least, speedup)));
     (judged.value, judged.interval, judged.reason) = (Some(speedup), Some(interval), unlike);
+    judged.limit = Some(wanted.at_least);
     judged
 }
 
 /// A line for each cell of the golden run.
-pub(super) fn golden(run: &Stored, wanted: &Golden, golden: Option<&Stored>) -> Result<Vec<Judged>> {
+pub(super) fn golden(run: &Stored, planned: &Plan, wanted: &Golden, golden: Option<&Stored>) -> Result<Vec<Judged>> {
     let Some(golden) = golden else {
         let judged = Judged::new("golden", "the golden run", "not slower", Outcome::NotMeasured);
         return Ok(vec![judged.because(format!("{} was not read", wanted.run.display()))]);
     };
-    let comparison = compare::compare(golden, run, wanted.tolerance.map(|tolerance| tolerance.fraction()))?;
-    let bound = format!("≤ {}× golden", significant(1.0 + comparison.tolerance));
-    let name = |set: &str, case: &Case| format!("{set} {} {}", case.label(), case.mode);
+    let tolerance = wanted.tolerance.map(|tolerance| tolerance.fraction());
+    let asked = |made: &Plan, arm: Arm, case: usize| own::asks(planned, made, arm, case);
+    let comparison = compare::compare_those(golden, run, tolerance, &asked)?;
+    let limit = 1.0 + comparison.tolerance;
+    let bound = format!("≤ {}× golden", exact(limit));
+    let name = |arm: &str, case: &Case| named(planned, arm, case);
     let mut lines: Vec<Judged> = comparison
         .cells
         .iter()
@@ -209,8 +221,8 @@ pub(super) fn golden(run: &Stored, wanted: &Golden, golden: Option<&Stored>) -> 
                 Verdict::Invalid => Outcome::NotMeasured,
             };
             let mut judged = Judged::new("golden", name(&cell.set, &cell.case), bound.clone(), outcome);
-            judged.measured = cell.ratio.map(|ratio| format!("{}×", significant(ratio)));
-            (judged.value, judged.interval) = (cell.ratio, cell.ratio_interval);
+            judged.measured = cell.ratio.map(|ratio| format!("{}×", beside(limit, ratio)));
+            (judged.value, judged.interval, judged.limit) = (cell.ratio, cell.ratio_interval, Some(limit));
             judged.reason.clone_from(&cell.verdict_reason);
             judged
         })

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::own::Own;
 use super::{Judged, Outcome};
 use crate::gpu::nvml::GpuState;
 use crate::record::drift::{self, Conditions};
 use crate::record::run::{Applied, Cell};
-use crate::record::stored::Tallied;
 use crate::units::{count, plural};
 
 fn pass_if(holds: bool) -> Outcome {
@@ -14,8 +14,8 @@ fn pass_if(holds: bool) -> Outcome {
 }
 
 /// Every visit ended as it should: required of every box.
-pub(super) fn visits(run: &Tallied) -> Judged {
-    let visits = &run.run.visits;
+pub(super) fn visits(run: &Own) -> Judged {
+    let visits: Vec<_> = run.visits().collect();
     let failed: Vec<_> = visits.iter().filter(|visit| !visit.outcome.is_completed()).collect();
     let outcome = match failed.is_empty() {
         false => Outcome::Fail,
@@ -26,18 +26,20 @@ pub(super) fn visits(run: &Tallied) -> Judged {
     let completed = format!("{} of {}", visits.len() - failed.len(), visits.len());
     let judged = Judged::new("visits", "visits that completed", "all", outcome).found(completed);
     match failed.first() {
-        Some(visit) => judged.because(format!("{}: {}", run.run.header.plan.arm_name(visit.arm), visit.outcome)),
+        Some(visit) => judged.because(format!("{}: {}", run.plan().arm_name(visit.arm), visit.outcome)),
+        None if visits.is_empty() => judged.because("the run has no visit"),
         None if !run.run.complete => judged.because("the run stopped early: not every planned visit was made"),
         None => judged,
     }
 }
 
-pub(super) fn gpus(run: &Tallied, wanted: u32) -> Judged {
+pub(super) fn gpus(run: &Own, wanted: u32) -> Judged {
     let have = run.run.header.provenance.gpus.len();
-    Judged::new("gpus", "GPUs", wanted.to_string(), pass_if(have == wanted as usize)).counted(have as u64)
+    let judged = Judged::new("gpus", "GPUs", wanted.to_string(), pass_if(have == wanted as usize)).counted(have as u64);
+    if judged.outcome == Outcome::Pass { judged } else { judged.because(format!("{} took part", plural(have, "GPU"))) }
 }
 
-pub(super) fn gpu_name(run: &Tallied, wanted: &str) -> Judged {
+pub(super) fn gpu_name(run: &Own, wanted: &str) -> Judged {
     /// Cards named one by one.
     const NAMED: usize = 3;
     let gpus = &run.run.header.provenance.gpus;
@@ -53,9 +55,9 @@ pub(super) fn gpu_name(run: &Tallied, wanted: &str) -> Judged {
 }
 
 /// By GPU, all states that NVML gave before and after visits.
-fn states<'a>(run: &'a Tallied) -> BTreeMap<usize, Vec<&'a GpuState>> {
+fn states<'a>(run: &'a Own) -> BTreeMap<usize, Vec<&'a GpuState>> {
     let mut states: BTreeMap<usize, Vec<&GpuState>> = BTreeMap::new();
-    for visit in &run.run.visits {
+    for visit in run.visits() {
         for (gpu, (before, after)) in drift::states(visit) {
             states.entry(gpu).or_default().extend([before, after]);
         }
@@ -64,20 +66,20 @@ fn states<'a>(run: &'a Tallied) -> BTreeMap<usize, Vec<&'a GpuState>> {
 }
 
 /// An idle link runs at a lower generation to save power, so the highest counts.
-pub(super) fn link_generation(run: &Tallied, least: u32) -> Judged {
+pub(super) fn link_generation(run: &Own, least: u32) -> Judged {
     link(run, ("PCIe generation of links", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_generation).max()
     })
 }
 
 /// A width is not lowered to save power, so the narrowest counts.
-pub(super) fn link_width(run: &Tallied, least: u32) -> Judged {
+pub(super) fn link_width(run: &Own, least: u32) -> Judged {
     link(run, ("PCIe lanes of links", format!("≥ {least}")), least, |states| {
         states.iter().filter_map(|state| state.link_width).min()
     })
 }
 
-fn link(run: &Tallied, (what, bound): (&str, String), least: u32, of: fn(&[&GpuState]) -> Option<u32>) -> Judged {
+fn link(run: &Own, (what, bound): (&str, String), least: u32, of: fn(&[&GpuState]) -> Option<u32>) -> Judged {
     let gpus = run.run.header.provenance.gpus.len();
     let known: BTreeMap<usize, u32> =
         states(run).into_iter().filter_map(|(gpu, states)| Some((gpu, of(&states)?))).collect();
@@ -98,12 +100,9 @@ fn link(run: &Tallied, (what, bound): (&str, String), least: u32, of: fn(&[&GpuS
     }
 }
 
-pub(super) fn checked_outputs(run: &Tallied, least: u64) -> Judged {
-    let (checked, wrong) = run
-        .run
-        .cells
-        .iter()
-        .fold((0, 0), |(checked, wrong), cell| (checked + cell.checked_outputs, wrong + cell.wrong_outputs));
+pub(super) fn checked_outputs(run: &Own, least: u64) -> Judged {
+    let (checked, wrong) =
+        run.cells().fold((0, 0), |(checked, wrong), cell| (checked + cell.checked_outputs, wrong + cell.wrong_outputs));
     let outcome = match (checked, wrong) {
         (_, 1..) => Outcome::Fail,
         (checked, 0) if checked < least => Outcome::NotMeasured,
@@ -121,17 +120,17 @@ pub(super) fn checked_outputs(run: &Tallied, least: u64) -> Judged {
     }
 }
 
-fn first_wrong(run: &Tallied) -> Option<String> {
-    let cell = run.run.cells.iter().find(|cell| cell.wrong_outputs > 0)?;
-    let case = &run.run.header.plan.cases[cell.case];
-    let place = format!("{} at {case}", run.run.header.plan.arm_name(cell.arm));
+fn first_wrong(run: &Own) -> Option<String> {
+    let cell = run.cells().find(|cell| cell.wrong_outputs > 0)?;
+    let case = &run.plan().cases[cell.case];
+    let place = format!("{} at {case}", run.plan().arm_name(cell.arm));
     let Some(wrong) = &cell.first_wrong else { return Some(place) };
     let (rank, element) = (wrong.rank, wrong.element);
     Some(format!("{place}: rank {rank}, element {element} is {}, not {}", wrong.found, wrong.expected))
 }
 
-pub(super) fn applied(run: &Tallied, set: &str) -> Judged {
-    let cells: Vec<&Cell> = run.run.cells.iter().filter(|cell| cell.set == set).collect();
+pub(super) fn applied(run: &Own, set: &str) -> Judged {
+    let cells: Vec<&Cell> = run.cells().filter(|cell| cell.set == set).collect();
     let held = cells.iter().filter(|cell| cell.applied == Applied::Applied).count();
     let lost = |cell: &&&Cell| cell.applied.is_lost();
     if cells.is_empty() {
@@ -153,22 +152,22 @@ pub(super) fn applied(run: &Tallied, set: &str) -> Judged {
 }
 
 /// `NCCL_PROTO not applied, NCCL_ALGO partly`.
-fn blocking(run: &Tallied, set: &str) -> String {
-    let proofs = run.run.proofs.iter().filter(|proofs| proofs.set == set);
-    let cases = 0..run.run.header.plan.cases.len();
-    let blocking = proofs.flat_map(|proofs| cases.clone().flat_map(|case| proofs.blocking(case)));
+fn blocking(run: &Own, set: &str) -> String {
+    let cells = run.cells().filter(|cell| cell.set == set);
+    let proven = |cell: &Cell| run.run.proofs.iter().find(|proofs| proofs.arm == cell.arm).map(|of| (of, cell.case));
+    let blocking = cells.filter_map(proven).flat_map(|(proofs, case)| proofs.blocking(case));
     let named: BTreeSet<String> = blocking.map(|proof| format!("{} {}", proof.name, proof.state)).collect();
     named.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// What NVML said during all visits, by arm; nothing when it said nothing of some GPU.
-fn conditions<'a>(run: &'a Tallied) -> Option<Vec<&'a Conditions>> {
+fn conditions<'a>(run: &'a Own) -> Option<Vec<&'a Conditions>> {
     let told = states(run).len();
-    let arms = run.run.header.plan.arms().filter_map(|arm| run.tally.conditions(arm));
+    let arms = run.arms().filter_map(|arm| run.tally.conditions(arm));
     (told > 0 && told == run.run.header.provenance.gpus.len()).then(|| arms.collect())
 }
 
-pub(super) fn no_throttling(run: &Tallied) -> Judged {
+pub(super) fn no_throttling(run: &Own) -> Judged {
     let judged = |outcome| Judged::new("throttling", "GPUs throttled", "none", outcome);
     let Some(arms) = conditions(run) else {
         return judged(Outcome::NotMeasured).because("NVML did not tell the state of every GPU");
@@ -185,7 +184,7 @@ pub(super) fn no_throttling(run: &Tallied) -> Judged {
     found.because(format!("GPU {}: {}", numbers.join(", "), reasons.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
-pub(super) fn no_replays(run: &Tallied) -> Judged {
+pub(super) fn no_replays(run: &Own) -> Judged {
     let judged = |outcome| Judged::new("link", "PCIe packets repeated", "0", outcome);
     let told = states(run).values().all(|states| states.iter().all(|state| state.pcie_replays.is_some()));
     let Some(arms) = conditions(run).filter(|_| told) else {

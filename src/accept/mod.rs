@@ -5,6 +5,7 @@
 
 mod bounds;
 mod facts;
+mod own;
 mod plan;
 mod planned;
 mod read;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use crate::compare;
 use crate::error::Result;
 use crate::plan::schedule::Plan;
-use crate::record::run::Backend;
+use crate::record::run::{Backend, Header};
 use crate::record::stored::Stored;
 use crate::units::count;
 
@@ -56,6 +57,9 @@ pub struct Judged {
     pub value: Option<f64>,
     /// Its 95% interval, where it has one.
     pub interval: Option<[f64; 2]>,
+    /// The number of the bound, where what is measured has a spread: what is printed lies on the same side of it as what was found.
+    #[serde(skip)]
+    pub limit: Option<f64>,
     /// Why, where the figures alone do not say.
     pub reason: Option<String>,
 }
@@ -96,7 +100,17 @@ impl fmt::Display for Outcome {
 impl Judged {
     fn new(kind: &'static str, requirement: impl Into<String>, bound: impl Into<String>, outcome: Outcome) -> Self {
         let (requirement, bound) = (requirement.into(), bound.into());
-        Self { kind, requirement, bound, outcome, measured: None, value: None, interval: None, reason: None }
+        Self {
+            kind,
+            requirement,
+            bound,
+            outcome,
+            measured: None,
+            value: None,
+            interval: None,
+            limit: None,
+            reason: None,
+        }
     }
 
     fn found(mut self, measured: impl Into<String>) -> Self {
@@ -125,13 +139,18 @@ impl Acceptance {
     }
 }
 
+/// Refuses to make a run with this header for a plan that measures what `planned` says: nothing of it could be accepted.
+pub fn check(header: &Header, planned: &Plan) -> Result<()> {
+    planned::check(header, planned)
+}
+
 /// Holds `run` against every requirement of `plan`. `planned` is what a run of the plan measures; `golden` is the run that the
 /// plan names, when it names one.
 ///
 /// An error when the golden run must not be compared with this one.
 pub fn judge(plan: &AcceptPlan, planned: &Plan, run: &Stored, golden: Option<&Stored>) -> Result<Acceptance> {
-    let of = &run.tallied()?;
-    let mut requirements = vec![facts::visits(of), planned::measured(&run.run.header.plan, planned)];
+    let of = &own::Own::of(run, planned)?;
+    let mut requirements = vec![facts::visits(of), planned::measured(&run.run.header, planned)];
     let tails = bounds::Tails::of(plan, run)?;
     for requirement in &plan.requirements {
         match requirement {
@@ -146,8 +165,8 @@ pub fn judge(plan: &AcceptPlan, planned: &Plan, run: &Stored, golden: Option<&St
             Requirement::Latency(latency) => requirements.extend(bounds::latency(of, latency, &tails)),
             Requirement::Speedup(speedup) => requirements.extend(bounds::speedup(of, speedup)?),
             Requirement::Golden(wanted) => {
-                requirements.extend(golden.map(|golden| planned::golden(&golden.run.header.plan, planned)));
-                requirements.extend(bounds::golden(run, wanted, golden)?);
+                requirements.extend(golden.map(|golden| planned::golden(&golden.run.header, planned)));
+                requirements.extend(bounds::golden(run, planned, wanted, golden)?);
             }
         }
     }

@@ -121,9 +121,12 @@ impl fmt::Display for Quantile {
 }
 
 impl AcceptPlan {
+    /// The way to a first plan.
+    pub const BEGIN: &str = "`ncclsweep accept --example > plan.toml` writes one to begin with";
+
     /// Reads the file at `path`. A golden run that it names is looked for beside it.
     pub fn load(path: &Path) -> Result<Self> {
-        let text = config::read_text(path, "acceptance plan", "a TOML file, e.g. of bench-configs/accept/")?;
+        let text = config::read_text(path, "acceptance plan", Self::BEGIN)?;
         let mut plan = Self::parse(&path.display().to_string(), &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for requirement in &mut plan.requirements {

@@ -10,8 +10,11 @@ use crate::collective::{Dtype, Mode, SizeList};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 use crate::plan::config::Config;
+use crate::plan::env_set::EnvSet;
 
 const REQUIRE: &str = "require";
+/// No set that works is so much slower than another.
+const LEAST_FACTOR: f64 = 0.01;
 const EXAMPLE: &str = "[require]\ngpus = 8\nno-throttling = true";
 
 type Key<'t> = Spanned<DeString<'t>>;
@@ -93,24 +96,24 @@ impl Reader<'_> {
             let name = key.get_ref().as_ref();
             match name {
                 "gpus" => all.push(Requirement::Gpus(self.number(name, value)?)),
-                "gpu-name" => all.push(Requirement::GpuName(self.string(name, value, "\"H200\"")?.to_owned())),
-                "link-generation" => all.push(Requirement::LinkGeneration(self.number(name, value)?)),
-                "link-width" => all.push(Requirement::LinkWidth(self.number(name, value)?)),
+                "gpu-name" => all.push(Requirement::GpuName(self.gpu_name(name, value)?)),
+                "link-generation" => all.push(Requirement::LinkGeneration(self.more_than_one(name, value)?)),
+                "link-width" => all.push(Requirement::LinkWidth(self.more_than_one(name, value)?)),
                 "checked-outputs" => all.push(Requirement::CheckedOutputs(self.number(name, value)?.into())),
                 "applied" => {
-                    for value in one_or_many(value) {
-                        all.push(Requirement::Applied(self.set(name, value)?));
+                    for value in self.one_or_many(name, value)? {
+                        all.push(Requirement::Applied(self.set_with_variables(name, value)?));
                     }
                 }
                 "no-throttling" => all.extend(self.wanted(name, value)?.then_some(Requirement::NoThrottling)),
                 "no-replays" => all.extend(self.wanted(name, value)?.then_some(Requirement::NoReplays)),
                 "latency" => {
-                    for value in one_or_many(value) {
+                    for value in self.one_or_many(name, value)? {
                         all.push(Requirement::Latency(self.latency(key, value)?));
                     }
                 }
                 "speedup" => {
-                    for value in one_or_many(value) {
+                    for value in self.one_or_many(name, value)? {
                         all.push(Requirement::Speedup(self.speedup(key, value)?));
                     }
                 }
@@ -212,6 +215,28 @@ impl Reader<'_> {
         })
     }
 
+    /// What every link has is no requirement.
+    fn more_than_one(&self, key: &str, value: &Value<'_>) -> Result<u32> {
+        match self.number(key, value)? {
+            1 => {
+                Err(self.fault(value.span(), format!("`{key}` of 1 cannot fail"), "every link has this").help(format!(
+                    "what the box's links have at their best, e.g. {key} = {}; `ncclsweep topo` tells it",
+                    if key == "link-width" { 16 } else { 5 }
+                )))
+            }
+            number => Ok(number),
+        }
+    }
+
+    fn gpu_name(&self, key: &str, value: &Value<'_>) -> Result<String> {
+        let name = self.string(key, value, "\"H200\"")?;
+        if name.trim().is_empty() {
+            let fault = self.fault(value.span(), format!("an empty `{key}` cannot fail"), "part of every name");
+            return Err(fault.help(format!("a part of the name that tells the GPU from others, e.g. {key} = \"H200\"")));
+        }
+        Ok(name.to_owned())
+    }
+
     /// `true`; what is not wanted needs no line, but may have one.
     fn wanted(&self, key: &str, value: &Value<'_>) -> Result<bool> {
         value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true"))
@@ -223,9 +248,18 @@ impl Reader<'_> {
             DeValue::Integer(number) => number.as_str(),
             _ => return Err(self.wrong_type(key, value, "1.3")),
         };
-        text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0).ok_or_else(|| {
+        let factor = text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
+        let factor = factor.ok_or_else(|| {
             self.fault(value.span(), format!("`{key}` is out of range"), "no factor").help(format!("e.g. {key} = 1.3"))
-        })
+        })?;
+        if factor < LEAST_FACTOR {
+            let label = "a set a hundred times slower would pass";
+            let fault = self.fault(value.span(), format!("`{key}` is too small to fail"), label);
+            return Err(
+                fault.help(format!("above 1 it asks for a faster set, e.g. {key} = 1.3; 0.95 lets it be 5% slower"))
+            );
+        }
+        Ok(factor)
     }
 
     /// `<= 30us`, in µs.
@@ -254,6 +288,23 @@ impl Reader<'_> {
             .help(format!("sets of this plan: {}", known.join(", "))))
     }
 
+    /// The name of a set that runs and sets something.
+    fn set_with_variables(&self, key: &str, value: &Value<'_>) -> Result<String> {
+        let name = self.set(key, value)?;
+        let sets_something = |set: &EnvSet| set.name == name && !set.vars.is_empty();
+        if !self.config.base.is_empty() || self.config.sets.iter().any(sets_something) {
+            return Ok(name);
+        }
+        let known = self.config.sets.iter().filter(|set| !set.vars.is_empty()).map(|set| set.name.as_str());
+        let known: Vec<&str> = known.collect();
+        let help = match known.as_slice() {
+            [] => "write a set with variables under `[sets.NAME]`".to_owned(),
+            known => format!("sets with variables: {}", known.join(", ")),
+        };
+        let message = format!("`{name}` has no variables: that it is applied cannot fail");
+        Err(self.fault(value.span(), message, "sets nothing").help(help))
+    }
+
     fn mode(&self, value: &Value<'_>) -> Result<Mode> {
         let text = self.string("mode", value, "\"graph\"")?;
         let mode = text.parse().map_err(|error: Error| self.placed(value, "mode", &error))?;
@@ -261,7 +312,8 @@ impl Reader<'_> {
         if modes.contains(&mode) {
             return Ok(mode);
         }
-        let help = format!("modes = [\"graph\", \"{mode}\"] at the top of the file measures it");
+        let listed: Vec<String> = modes.iter().chain([&mode]).map(|mode| format!("\"{mode}\"")).collect();
+        let help = format!("modes = [{}] at the top of the file measures it", listed.join(", "));
         Err(self.fault(value.span(), format!("`{mode}` is not measured"), "no such mode runs").help(help))
     }
 
@@ -290,13 +342,23 @@ impl Reader<'_> {
         Ok(list)
     }
 
+    /// An array's items, or the one value that stands for a list of one. None at all would require nothing.
+    fn one_or_many<'a, 't>(&self, key: &str, value: &'a Value<'t>) -> Result<Vec<&'a Value<'t>>> {
+        match value.get_ref().as_array() {
+            Some(array) if array.is_empty() => {
+                let fault = self.fault(value.span(), format!("`{key}` is an empty list"), "requires nothing");
+                Err(fault.help("leave the line out, or say what is required"))
+            }
+            Some(array) => Ok(array.iter().collect()),
+            None => Ok(vec![value]),
+        }
+    }
+
     fn placed(&self, value: &Value<'_>, key: &str, error: &Error) -> Error {
         let fault = self.fault(value.span(), format!("{key}: {}", error.message()), "this");
         fault.help(error.next_step().unwrap_or("see docs/accept.md").to_owned())
     }
 }
 
-/// An array's items, or the one value that stands for a list of one.
-fn one_or_many<'a, 't>(value: &'a Value<'t>) -> Vec<&'a Value<'t>> {
-    value.get_ref().as_array().map_or_else(|| vec![value], |array| array.iter().collect())
-}
+#[cfg(test)]
+mod tests;

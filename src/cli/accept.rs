@@ -11,6 +11,7 @@ use super::{end, sweep, terminal};
 use crate::accept::{self, AcceptPlan, Acceptance, Outcome};
 use crate::compare;
 use crate::error::{Error, Kind, Result};
+use crate::plan::schedule::Plan;
 use crate::record::run::Header;
 use crate::record::stored::Stored;
 use crate::report;
@@ -21,14 +22,15 @@ const EXAMPLE: &str = include_str!("../../bench-configs/accept/pcie-8gpu.toml");
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Exit> {
-    // The parser asks for a plan where no example is asked for.
-    let Some(path) = &args.plan else { return answer_text(EXAMPLE) };
+    let Some(path) = &args.plan else {
+        return if args.example { answer_text(EXAMPLE) } else { Err(no_plan()) };
+    };
     let plan = AcceptPlan::load(path)?;
     let planned = Draft::of(&Sweep::default(), &plan.config)?.unseen_plan(Vec::new())?;
     let golden = plan.golden().map(Stored::load).transpose()?;
     let run = match &args.run {
         Some(run) => Stored::load(run)?,
-        None => match measured(args, path, &plan, golden.as_ref())? {
+        None => match measured(args, path, (&plan, &planned), golden.as_ref())? {
             Some(run) => run,
             None => return Ok(Exit::Interrupted),
         },
@@ -41,8 +43,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     answer(exit(&acceptance), |out| report::accept::write(&acceptance, args.format, terminal::style(), out))
 }
 
+fn no_plan() -> Error {
+    Error::usage("accept needs a plan: what is measured, and what is required of it").help(AcceptPlan::BEGIN)
+}
+
 /// A run of the plan's configuration; none when the user interrupted.
-fn measured(args: &Args, path: &Path, plan: &AcceptPlan, golden: Option<&Stored>) -> Result<Option<Stored>> {
+fn measured(
+    args: &Args,
+    path: &Path,
+    (plan, planned): (&AcceptPlan, &Plan),
+    golden: Option<&Stored>,
+) -> Result<Option<Stored>> {
     let flags = Sweep {
         emulation: args.emulation.clone(),
         hosts: Hosts::alone(),
@@ -54,8 +65,11 @@ fn measured(args: &Args, path: &Path, plan: &AcceptPlan, golden: Option<&Stored>
         verbose: args.verbose,
         ..Sweep::default()
     };
-    let comparable = |header: &Header| golden.map_or(Ok(()), |golden| compare::check(golden, header));
-    let measured = sweep::measure(&flags, Some(Draft::of(&flags, &plan.config)?), &comparable)?;
+    let fit = |header: &Header| {
+        accept::check(header, planned)?;
+        golden.map_or(Ok(()), |golden| compare::check(golden, header))
+    };
+    let measured = sweep::measure(&flags, Some(Draft::of(&flags, &plan.config)?), &fit)?;
     if !args.quiet {
         terminal::note(format!("results in {}", measured.folder.display()));
         if let Some(last) = end::note(&measured, args.redact) {

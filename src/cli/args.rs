@@ -259,7 +259,6 @@ pub struct Exec {
 #[derive(Debug, Args)]
 pub struct Accept {
     /// The plan: a TOML file
-    #[arg(required_unless_present = "example")]
     pub plan: Option<PathBuf>,
     /// Print a plan to begin with, for a box of eight PCIe GPUs, and measure nothing
     #[arg(long, conflicts_with_all = ["plan", "run"])]

@@ -23,9 +23,10 @@ pub(super) fn check(args: &Args, plan: &Plan, nvlink: Option<bool>) -> Result<Ve
     };
     let environments: Vec<Environment> = (0..plan.sets.len()).map(|set| asked(plan, set)).collect();
     let sets: Vec<_> = plan.sets.iter().zip(&environments).collect();
-    warnings.extend(inherited::warnings(&sets, &versions(plan)));
+    let releases = inherited::releases(plan);
+    warnings.extend(inherited::warnings(&sets, &releases));
     warnings.extend(other_plugin(&sets));
-    for version in versions(plan) {
+    for version in releases {
         for warning in of_version(args, plan, version, nvlink)? {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
@@ -51,15 +52,6 @@ pub(super) fn asked(plan: &Plan, set: usize) -> Environment {
     Environment::inherit(provenance::environment(), plan.clean_env)
         .layer(&plan.base, Origin::Base)
         .layer(&plan.sets[set].vars, Origin::Set)
-}
-
-/// The libraries' versions; of none where nothing is known of it.
-fn versions(plan: &Plan) -> Vec<Option<NcclVersion>> {
-    let known = |version: NcclVersion| (version != NcclVersion::UNKNOWN).then_some(version);
-    match plan.libraries.as_slice() {
-        [] => vec![None],
-        all => all.iter().map(|library| known(library.version)).collect(),
-    }
 }
 
 fn of_version(args: &Args, plan: &Plan, version: Option<NcclVersion>, nvlink: Option<bool>) -> Result<Vec<String>> {

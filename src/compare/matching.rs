@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::Wanted;
 use crate::collective::Case;
 use crate::nccl::register::Register;
 use crate::plan::schedule::{Arm, Launch, Plan};
@@ -36,6 +37,14 @@ impl Matching {
         let mut only_old: Vec<Key> = known.into_values().collect();
         only_old.sort_unstable();
         Self { both, only_old, only_new }
+    }
+
+    /// Of all that the `wanted` cells alone.
+    pub(super) fn only(mut self, wanted: Wanted, old: &Plan, new: &Plan) -> Self {
+        self.both.retain(|(_, (arm, case))| wanted(new, *arm, *case));
+        self.only_old.retain(|(arm, case)| wanted(old, *arm, *case));
+        self.only_new.retain(|(arm, case)| wanted(new, *arm, *case));
+        self
     }
 
     /// The arms that have cells in common, in the order of the new plan, with their cells.

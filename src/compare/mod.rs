@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::collective::{Case, Mode};
 use crate::error::Result;
 use crate::nccl::version::NcclVersion;
+use crate::plan::schedule::{Arm, Plan};
 use crate::record::run::{Applied, Backend, Header, Verdict};
 use crate::record::stored::Stored;
 use crate::stats::Tolerance;
@@ -162,12 +163,21 @@ pub struct Alone {
     pub case: Case,
 }
 
+/// Whether a cell of a run with this plan is to be compared: an arm, and the index of a case.
+pub type Wanted<'a> = &'a dyn Fn(&Plan, Arm, usize) -> bool;
+
 /// Compares two runs. Without a `tolerance` the new run's holds. An error when their figures mean different things.
 pub fn compare(old: &Stored, new: &Stored, tolerance: Option<f64>) -> Result<Comparison> {
+    compare_those(old, new, tolerance, &|_, _, _| true)
+}
+
+/// The same of the `wanted` cells, as if the runs had no others: the error rate holds for these together.
+pub fn compare_those(old: &Stored, new: &Stored, tolerance: Option<f64>, wanted: Wanted) -> Result<Comparison> {
     let tolerance = Tolerance::new(tolerance.unwrap_or(new.run.header.plan.tolerance))?;
     let named = (new.place.as_str(), &new.run.header);
     refuse((&old.place, &old.run.header), named)?;
     let matching = matching::Matching::of(&old.run.header.plan, &new.run.header.plan);
+    let matching = matching.only(wanted, &old.run.header.plan, &new.run.header.plan);
     let (before, after) = (old.tallied()?, new.tallied()?);
     let (cells, joint) = verdicts::judge(&before, &after, &matching, tolerance);
     Ok(Comparison {

@@ -1,5 +1,6 @@
 //! What NCCL reads, logs and accepts, as data and readers: variables, log lines, configuration files, versions.
 
+pub mod bystander;
 pub mod catalogue;
 pub mod check;
 pub mod conf;

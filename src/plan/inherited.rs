@@ -2,7 +2,9 @@
 
 use super::env_set::EnvSet;
 use super::environment::{Environment, Origin};
-use crate::nccl::catalogue::{self, ReadAt};
+use super::schedule::Plan;
+use crate::nccl::bystander::is_bystander;
+use crate::nccl::catalogue;
 use crate::nccl::unset;
 use crate::nccl::version::NcclVersion;
 use crate::units;
@@ -14,9 +16,7 @@ const NAMED: usize = 3;
 #[must_use]
 pub fn warnings(sets: &[(&EnvSet, &Environment)], releases: &[Option<NcclVersion>]) -> Vec<String> {
     let Some(((baseline, under), others)) = sets.split_first() else { return Vec::new() };
-    let counts = |name: &str, value: &str| releases.iter().any(|release| unset::why(name, value, *release).is_none());
-    let acting = under.nccl().filter(acts).filter(|(name, value, _)| counts(name, value));
-    let inherited: Vec<String> = acting.map(|(name, value, _)| format!("{name}={value}")).collect();
+    let inherited: Vec<String> = acting(under, releases).map(|(name, value)| format!("{name}={value}")).collect();
     if inherited.is_empty() {
         return Vec::new();
     }
@@ -35,12 +35,31 @@ pub fn warnings(sets: &[(&EnvSet, &Environment)], releases: &[Option<NcclVersion
     said
 }
 
-/// Whether a variable is inherited and changes what NCCL does: its log does not, the profiler gives way to ours, and some
-/// names are none of NCCL's.
-fn acts((name, _, origin): &(&str, &str, Origin)) -> bool {
-    let logs = catalogue::get(name).is_some_and(|variable| variable.read == ReadAt::Log);
-    let ours = *name == "NCCL_PROFILER_PLUGIN";
-    *origin == Origin::Inherited && !logs && !ours && catalogue::foreign(name).is_none()
+/// The variables of an environment that are inherited and, in one of these releases at least, change what NCCL does.
+pub fn acting<'a>(
+    environment: &'a Environment,
+    releases: &'a [Option<NcclVersion>],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let counts = |name: &str, value: &str| releases.iter().any(|release| unset::why(name, value, *release).is_none());
+    let inherited = environment.nccl().filter(|(_, _, origin)| *origin == Origin::Inherited);
+    let inherited = inherited.map(|(name, value, _)| (name, value));
+    inherited.filter(|(name, _)| changes(name)).filter(move |(name, value)| counts(name, value))
+}
+
+/// Whether an inherited variable changes what NCCL does: its log does not, the profiler gives way to ours, and some names are
+/// none of NCCL's.
+fn changes(name: &str) -> bool {
+    !is_bystander(name) && name != "NCCL_PROFILER_PLUGIN" && catalogue::foreign(name).is_none()
+}
+
+/// The releases that a plan uses; one that nothing is known of where it names no library.
+#[must_use]
+pub fn releases(plan: &Plan) -> Vec<Option<NcclVersion>> {
+    let known = |version: NcclVersion| (version != NcclVersion::UNKNOWN).then_some(version);
+    match plan.libraries.as_slice() {
+        [] => vec![None],
+        all => all.iter().map(|library| known(library.version)).collect(),
+    }
 }
 
 /// Whether every variable of a set has its value without the set, and one of them by inheritance.

@@ -14,6 +14,7 @@ use super::read::Read;
 use super::rules::{self, Look};
 use super::sentences::sentences;
 use crate::collective::Case;
+use crate::nccl::bystander::is_bystander;
 use crate::nccl::catalogue::{self, Kind};
 use crate::nccl::is_variable;
 use crate::nccl::levels::PathLevel;
@@ -111,7 +112,7 @@ fn by_name(look: &Look) -> Option<Outcome> {
             "NCCL does not read it, and nothing that is recorded shows what does",
         ));
     }
-    if rules::is_bystander(name) {
+    if is_bystander(name) {
         return Some(Outcome::new(State::NoEffectHere, "it changes nothing of a collective"));
     }
     if let Some(who) = catalogue::foreign(name) {

@@ -1,5 +1,6 @@
 //! An acceptance test for a terminal, for programs, and for continuous integration (JUnit XML).
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
@@ -15,6 +16,9 @@ use crate::accept::{Acceptance, Judged, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::record::run::Backend;
 use crate::units::{self, plural};
+
+/// Head of the column of intervals.
+const INTERVAL: &str = "95%";
 
 /// Columns of a bound and of what was measured.
 const TEXT: usize = 20;
@@ -81,8 +85,12 @@ pub fn render(acceptance: &Acceptance, style: Style) -> String {
     out.push('\n');
     labelled(&mut out, head(acceptance), columns);
     out.push('\n');
-    out.push_str(&table(acceptance).fit(style.width, "requirement").render());
-    let reasons: Vec<Line> = acceptance.requirements.iter().filter_map(reason).collect();
+    let table = table(acceptance).fit(style.width, "requirement");
+    out.push_str(&table.render());
+    let shown = table.has(INTERVAL);
+    let names = names(&acceptance.requirements);
+    let all = acceptance.requirements.iter().zip(&names);
+    let reasons: Vec<Line> = all.filter_map(|(judged, name)| reason(judged, name, shown)).collect();
     if !reasons.is_empty() {
         out.push('\n');
         labelled(&mut out, reasons, columns);
@@ -105,7 +113,7 @@ fn table(acceptance: &Acceptance) -> Sheet {
         Column::new("requirement", "", Align::Left),
         Column::new("bound", "", Align::Left),
         Column::new("measured", "", Align::Left),
-        Column::new("95%", "interval", Align::Dash).spare(1),
+        Column::new(INTERVAL, "interval", Align::Dash).spare(1),
         Column::new("outcome", "", Align::Left),
     ]);
     for judged in &acceptance.requirements {
@@ -113,7 +121,7 @@ fn table(acceptance: &Acceptance) -> Sheet {
             plain(&judged.requirement),
             cut(&plain(&judged.bound), TEXT),
             judged.measured.as_deref().map_or_else(|| "-".into(), |measured| cut(&plain(measured), TEXT)),
-            judged.interval.map_or_else(String::new, |[low, high]| units::range(low, high)),
+            interval(judged).unwrap_or_default(),
             outcome(judged.outcome),
         ]);
     }
@@ -129,9 +137,38 @@ fn outcome(outcome: Outcome) -> String {
     tone.ink(&outcome.to_string())
 }
 
-fn reason(judged: &Judged) -> Option<Line> {
-    let reason = plain(judged.reason.as_deref()?);
-    Some(Line::new("why", format!("{}: {}, {reason}", plain(&judged.requirement), outcome(judged.outcome))))
+/// `24.9–25.47`: both ends with enough digits to see on which side of the bound they lie.
+fn interval(judged: &Judged) -> Option<String> {
+    let [low, high] = judged.interval?;
+    Some(match judged.limit {
+        Some(limit) => format!("{}–{}", units::beside(limit, low), units::beside(limit, high)),
+        None => units::range(low, high),
+    })
+}
+
+/// Why a requirement did not simply pass; `shown` is whether its interval stands in the table, else it stands here.
+fn reason(judged: &Judged, name: &str, shown: bool) -> Option<Line> {
+    let hidden = interval(judged).filter(|_| !shown && judged.outcome != Outcome::Pass);
+    let hidden = hidden.map(|interval| format!("95% interval {interval}"));
+    let told: Vec<String> = hidden.into_iter().chain(judged.reason.as_deref().map(plain)).collect();
+    let line = || Line::new("why", format!("{}: {}, {}", plain(name), outcome(judged.outcome), told.join("; ")));
+    (!told.is_empty()).then(line)
+}
+
+/// The requirements by name, each another: of those that ask for the same figure the bound is part of the name.
+fn names(all: &[Judged]) -> Vec<String> {
+    let mut times: HashMap<(&str, &str), usize> = HashMap::new();
+    all.iter().for_each(|judged| *times.entry((judged.kind, &judged.requirement)).or_default() += 1);
+    let mut used: HashSet<(&'static str, String)> = HashSet::new();
+    let mut name = |judged: &Judged| {
+        let twice = times[&(judged.kind, judged.requirement.as_str())] > 1;
+        let bound = if twice { format!(" {}", judged.bound) } else { String::new() };
+        let plain = format!("{}{bound}", judged.requirement);
+        let numbered = (2..).map(|number| format!("{plain} ({number})"));
+        let mut names = std::iter::once(plain.clone()).chain(numbered);
+        names.find(|name| used.insert((judged.kind, name.clone()))).unwrap_or_default()
+    };
+    all.iter().map(&mut name).collect()
 }
 
 /// `not accepted: 2 of 14 requirements failed, 1 not measured`.
@@ -156,8 +193,8 @@ pub fn junit(acceptance: &Acceptance) -> Result<String> {
     if acceptance.backend == Backend::Emulated {
         suite.add_property(("backend", "emulated"));
     }
-    for judged in &acceptance.requirements {
-        let mut case = TestCase::new(judged.requirement.as_str(), status(judged));
+    for (judged, name) in acceptance.requirements.iter().zip(names(&acceptance.requirements)) {
+        let mut case = TestCase::new(name, status(judged));
         case.set_classname(format!("accept.{}", judged.kind));
         // Of a case that passed too: a server draws the figures of many runs from it.
         case.set_system_out(found(judged));
@@ -187,7 +224,7 @@ fn status(judged: &Judged) -> TestCaseStatus {
 /// `42.1 µs (41.0–43.2), required ≤ 60.0 µs`, and why where the figures do not say.
 fn found(judged: &Judged) -> String {
     let measured = judged.measured.as_deref().map_or_else(|| "nothing".to_owned(), plain);
-    let interval = judged.interval.map_or_else(String::new, |[low, high]| format!(" ({})", units::range(low, high)));
+    let interval = interval(judged).map_or_else(String::new, |interval| format!(" ({interval})"));
     let reason = judged.reason.as_deref().map_or_else(String::new, |reason| format!("; {}", plain(reason)));
     format!("{measured}{interval}, required {}{reason}", judged.bound)
 }

@@ -173,6 +173,11 @@ impl Sheet {
         self.columns.iter().map(|column| column.gap + column.width()).sum()
     }
 
+    /// Whether a column headed `head` is left.
+    pub(super) fn has(&self, head: &str) -> bool {
+        self.columns.iter().any(|column| column.head == head)
+    }
+
     /// Makes it fit into `columns`: the names headed `head` are cut, then columns give way, then names take what room is left.
     pub(super) fn fit(mut self, columns: usize, head: &str) -> Self {
         let whole = self.named(head).map(|column| column.texts.clone()).unwrap_or_default();

@@ -11,7 +11,6 @@ mod process;
 mod threads;
 
 pub(super) use look::Look;
-pub(super) use process::is_bystander;
 pub(super) use threads::table as threads_by_table;
 
 use super::ranks::Outcome;

@@ -9,32 +9,6 @@ use crate::nccl::words::{Algorithm, Protocol, Transport};
 use crate::proof::ranks::Outcome;
 use crate::proof::variable::State;
 
-/// Variables that change nothing of a collective once it runs: logging, files written at initialisation, how ranks meet, and
-/// the service that answers questions.
-const BYSTANDERS: [&str; 16] = [
-    "NCCL_DEBUG",
-    "NCCL_DEBUG_SUBSYS",
-    "NCCL_DEBUG_FILE",
-    "NCCL_DEBUG_LEVELS",
-    "NCCL_DEBUG_TIMESTAMP_FORMAT",
-    "NCCL_DEBUG_TIMESTAMP_LEVELS",
-    "NCCL_WARN_ENABLE_DEBUG_INFO",
-    "NCCL_TOPO_DUMP_FILE",
-    "NCCL_TOPO_DUMP_FILE_RANK",
-    "NCCL_GRAPH_DUMP_FILE",
-    "NCCL_GRAPH_DUMP_FILE_RANK",
-    "NCCL_PARAM_DUMP_ALL",
-    "NCCL_REPORT_CONNECT_PROGRESS",
-    "NCCL_SET_THREAD_NAME",
-    "NCCL_COMM_ID",
-    "NCCL_RAS_ADDR",
-];
-
-/// Whether the variable changes nothing of a collective.
-pub(in crate::proof) fn is_bystander(name: &str) -> bool {
-    BYSTANDERS.contains(&name) || name.starts_with("NCCL_UID_STAGGER_")
-}
-
 /// `NCCL_GRAPH_REGISTER`: buffers of captured calls; of ring and tree under Simple only (`ncclRegisterCollBuffers`).
 pub(super) fn graph_register(look: &Look) -> Outcome {
     if look.case.mode != Mode::Graph {

@@ -29,7 +29,7 @@ fn every_outcome_is_told_at_80_columns() {
       GPUs                      8                8                      pass
       name of every GPU         has H200         0 of 8                 fail
       GPUs throttled            none             -                      not measured
-      pcie-ll 7168x1 graph p50  ≤ 28.9 µs        28.9 µs     28.5–29.4  undecided
+      pcie-ll 7168x1 graph p50  ≤ 28.9 µs        28.92 µs    28.5–29.4  undecided
       pcie-ll 7168x1 graph      ≥ 1.50× default  1.67×       1.63–1.70  pass
 
       why        name of every GPU: fail, another: NVIDIA RTX PRO 6000 Blackwell
@@ -42,6 +42,58 @@ fn every_outcome_is_told_at_80_columns() {
     not accepted: of 7 requirements 1 failed, 1 not measured, 1 undecided; more
     rounds narrow the intervals
     ");
+}
+
+/// A speedup that is almost what is required.
+fn almost() -> Judged {
+    Judged {
+        kind: "speedup",
+        requirement: "pcie-ll 7168x1 graph".into(),
+        bound: "≥ 1.50× default".into(),
+        outcome: Outcome::Fail,
+        measured: Some("1.47×".into()),
+        value: Some(1.47),
+        interval: Some([1.44, 1.499_46]),
+        limit: Some(1.5),
+        reason: None,
+    }
+}
+
+#[test]
+fn what_did_not_pass_shows_its_interval_or_why_however_narrow_the_terminal_is() {
+    let seven = Acceptance { requirements: vec![almost()], ..acceptance() };
+    for acceptance in [acceptance(), seven] {
+        for width in 40..=120 {
+            let shown = render(&acceptance, Style { width, ..Style::default() }).replace('\u{a0}', " ");
+            let (table, why) = shown.split_once("\n  why").unwrap_or((&shown, ""));
+            for judged in acceptance.requirements.iter().filter(|judged| judged.outcome != Outcome::Pass) {
+                let in_table = interval(judged).is_some_and(|interval| table.contains(&interval));
+                let told =
+                    why.split_whitespace().collect::<Vec<_>>().join(" ").contains(&format!("{}:", judged.requirement));
+                assert!(in_table || told, "{width}: {}\n{shown}", judged.requirement);
+            }
+        }
+    }
+    let narrow = render(&acceptance(), Style { width: 60, ..Style::default() });
+    let narrow = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(narrow.contains("p50: undecided, 95% interval 28.5–29.4"), "{narrow}");
+}
+
+#[test]
+fn an_interval_that_ends_near_its_bound_is_told_from_it() {
+    assert_eq!(found(&almost()), "1.47× (1.44–1.499), required ≥ 1.50× default");
+    let acceptance = Acceptance { requirements: vec![almost()], ..acceptance() };
+    assert!(render(&acceptance, Style::default()).contains("1.44–1.499"));
+}
+
+#[test]
+fn two_bounds_of_one_figure_are_two_names() {
+    let mut requirements = vec![almost(), almost(), almost()];
+    requirements[1].bound = "≥ 1.60× default".into();
+    let text = junit(&Acceptance { requirements, ..acceptance() }).unwrap();
+    for name in ["graph ≥ 1.50× default", "graph ≥ 1.60× default", "graph ≥ 1.50× default (2)"] {
+        assert_eq!(text.matches(&format!("name=\"pcie-ll 7168x1 {name}\"")).count(), 1, "{text}");
+    }
 }
 
 #[test]
