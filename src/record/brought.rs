@@ -32,9 +32,13 @@ fn brought(header: &Header, worker: &WorkerFacts) -> Vec<String> {
     let inherited = (!plan.clean_env).then_some(&header.provenance.inherited);
     let given = [&plan.base, set].into_iter().chain(inherited).chain(plan.rank_env.iter().map(|own| &own.vars));
     let given: Vec<_> = given.collect();
-    let is_new =
-        |(name, _): &(&str, &str)| !TOOL_VARIABLES.contains(name) && given.iter().all(|vars| vars.get(name).is_none());
-    worker.variables.iter().filter(is_new).map(|(name, value)| format!("{name}={value}")).collect()
+    // An agent's workers get the name of their host for NCCL.
+    let ours = |name: &str| TOOL_VARIABLES.contains(&name) || name == "NCCL_HOSTID" && !plan.agents.is_empty();
+    let is_new = |(name, _): &(&str, &str)| !ours(name) && given.iter().all(|vars| vars.get(name).is_none());
+    let mut brought: Vec<String> =
+        worker.variables.iter().filter(is_new).map(|(name, value)| format!("{name}={value}")).collect();
+    brought.sort_unstable();
+    brought
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ncclsweep::proof::State;
-use ncclsweep::record::run::{Applied, Run};
+use ncclsweep::record::run::{Applied, Run, Verdict};
 use ncclsweep::record::visit::Visit;
 
 use crate::support::{MAIN, OUT, Program, cells};
@@ -139,6 +139,27 @@ fn sets_of_a_configuration_beside_sets_of_flags_run_when_they_are_named() {
     assert_eq!(sets("--config pcie-tp8 --sets pcie-ll").0, "default pcie-ll");
     let ran = Program::least("--dry-run --set ll:NCCL_PROTO=LL --sets nope").run().exits(2);
     ran.tells("ll, pcie-ll");
+}
+
+#[test]
+fn what_a_wrapper_brings_is_told_beside_the_default_that_has_it() {
+    let ran = Program::emulated("--gpus 2 --sizes 7168x1 --sets default --rounds 1")
+        .args(["--wrap", "env NCCL_PROTO=LL NCCL_MAX_NCHANNELS=1"])
+        .keeping(OUT)
+        .run();
+    let told =
+        "default is not NCCL's own default: --wrap env brings NCCL_MAX_NCHANNELS=1, NCCL_PROTO=LL under every set";
+    assert!(ran.document().warnings.iter().any(|warning| warning == told), "{:?}", ran.document().warnings);
+    let plain = Program::emulated("--gpus 2 --sizes 7168x1 --sets default --rounds 1 --wrap env").keeping(OUT).run();
+    assert!(plain.document().warnings.is_empty(), "{:?}", plain.document().warnings);
+}
+
+#[test]
+fn a_profiler_that_the_shell_names_gives_way_and_costs_no_verdict() {
+    let run =
+        Program::emulated("--gpus 8 --sizes 7168x1 --seed 1").keeping(OUT).env("NCCL_PROFILER_PLUGIN", "none").run();
+    let run = run.exits(0).document();
+    assert_eq!(run.cells[1].verdict, Verdict::Faster, "{:?}", run.cells[1]);
 }
 
 #[test]

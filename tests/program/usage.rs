@@ -35,6 +35,14 @@ fn a_wrong_size_is_told_with_its_place_the_rule_and_an_example() {
 }
 
 #[test]
+fn what_would_be_passed_over_in_silence_is_refused() {
+    refused("--rendezvous node1:29400", &["no launcher tells this process", "mpirun or srun"]);
+    refused("--time-limit 99999999h", &["longer than ten years"]);
+    let program = Program::new(["--resume", "before", "--dry-run"]).keeping(OUT);
+    refused_run(program, "--resume --dry-run", &["--dry-run", "cannot be used with"]);
+}
+
+#[test]
 fn a_word_that_is_none_of_the_known_ones_is_told_with_those_there_are() {
     for (arguments, told) in [
         ("--dtype float12", ["--dtype", "float12", "bf16"]),
